@@ -55,9 +55,8 @@ from service.handlers.row_stream import MAX_STREAMS, MAX_STREAMS_PER_PRINCIPAL, 
 from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
+from service.middleware.access import authenticate, authorize
 from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl
-from service.middleware.authentication import authenticate
-from service.middleware.authorization import authorize
 from service.middleware.cors import Cors
 from service.middleware.errors import add_request_id, handle_errors, make_request_id
 from service.middleware.layer import Handler, Layer, RouteHandler, wrap

@@ -154,16 +154,6 @@ class TestQuery:
     with_metrics: bool = False
     now: datetime = EPOCH
 
-    @property
-    def all_patterns(self) -> tuple[str, ...]:
-        """The globs of all filters, each of which adds to the cost of the search."""
-        return (*self.patterns, *self.patterns_excluded, *self.filepaths)
-
-    @property
-    def depends_on_quarantines(self) -> bool:
-        """Whether the rows or their values change when a quarantine begins or ends."""
-        return self.with_metrics or self.quarantined is not None
-
 
 @dataclass(frozen=True, slots=True)
 class TestHealth:

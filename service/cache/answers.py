@@ -1,16 +1,26 @@
-"""Cached answers: a response body with its entity tag, page ends and validity. Pure."""
+"""Cached answers: a response body with its entity tag, page ends, validity and cache key. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Final
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
+import orjson
+
+from indexing.models.paging import Anchor
+from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
+from service.cache.codecs import Codec
+from service.cache.keys import DIGEST_SIZE, KEPT, CacheKey, Kind, namespaces_of, test_namespace
 from service.pagination.cursor import NO_ENDS, Ends
+
+K = TypeVar("K")
 
 _ETAG_SIZE: Final = 16
 _HEAD: Final = struct.Struct(f">BqqHH{_ETAG_SIZE}s")
@@ -48,6 +58,36 @@ class Answer:
     def size(self) -> int:
         """The size in bytes of the body and the packed sort keys."""
         return len(self.body) + len(self.ends.first or b"") + len(self.ends.last or b"")
+
+
+@lru_cache(KEPT)
+def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
+    """Return the cache key of an answer; `canonical` is equal for requests with equal answers."""
+    digest = hashlib.blake2b(canonical, digest_size=DIGEST_SIZE).hexdigest()
+    namespaces = namespaces_of(kind, repository)
+    if kind is Kind.TEST:
+        namespaces += (test_namespace(repository, canonical),)
+    return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
+
+
+def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
+    """Return a function that reads the fields of a query that belong in its cache key.
+
+    The repository is in the key anyway. `but` names further fields that do not change the answer.
+    """
+    left_out = {"repository", *but}
+    names = [field.name for field in fields(query) if field.name not in left_out]
+    read = attrgetter(*names)
+    # With one name, `attrgetter` returns the value itself, not a tuple.
+    return read if len(names) > 1 else lambda query: (read(query),)
+
+
+def canonical_page(
+    filters: tuple[object, ...], anchor: Anchor[K], limit: int | None, pack: Callable[[K], bytes]
+) -> bytes:
+    """Return bytes that identify a page of a list; `pack` encodes its sort keys."""
+    shape = orjson.dumps([*filters, anchor.backward, limit])
+    return shape if anchor.key is None else shape + pack(anchor.key)
 
 
 def make_answer(
@@ -109,6 +149,9 @@ def unpack_answer(data: bytes) -> Answer:
         from_microseconds(since) if flags & _HAS_SINCE else None,
         from_microseconds(until) if flags & _HAS_UNTIL else None,
     )
+
+
+ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, attrgetter("size"))
 
 
 def _digest(body: bytes) -> bytes:

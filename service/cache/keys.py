@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Final
 
-import orjson
-
-from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
-
-K = TypeVar("K")
 
 # Increased whenever the bytes of any cached value change their meaning.
 FORMAT: Final = 1
@@ -117,10 +111,10 @@ def test_namespace(repository: RepositoryName, test_id: bytes) -> str:
     return f"tests {repository.key} {test_id.hex()[:_TEST_DIGITS]}"
 
 
-_DIGEST_SIZE: Final = 16
+DIGEST_SIZE: Final = 16
 
 # A request makes each of its keys twice: to look all up together, then to read one after another.
-_KEPT: Final = 256
+KEPT: Final = 256
 
 _NAMESPACES_OF: Final = {
     **dict.fromkeys(
@@ -136,17 +130,17 @@ _NAMESPACES_OF: Final = {
 }
 
 
-@lru_cache(_KEPT)
+@lru_cache(KEPT)
 def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
     """Return the namespaces that all answers of that kind about a repository have in common."""
     own = (make(repository) for make in _NAMESPACES_OF.get(kind, ()))
     return (EVERYTHING, repository_namespace(repository), *own)
 
 
-@lru_cache(_KEPT)
+@lru_cache(KEPT)
 def key_of_credential(digest: bytes) -> CacheKey:
     """Return the cache key of the credential with that SHA-256, which the name does not reveal."""
-    hashed = hashlib.blake2b(digest, digest_size=_DIGEST_SIZE, person=b"credential").hexdigest()
+    hashed = hashlib.blake2b(digest, digest_size=DIGEST_SIZE, person=b"credential").hexdigest()
     return CacheKey(Kind.KEY, f"{Kind.KEY.value}::{hashed}", (CREDENTIALS,))
 
 
@@ -155,7 +149,7 @@ def key_of_key_id(key_id: str) -> CacheKey:
     return CacheKey(Kind.KEY, f"{Kind.KEY.value}:id:{key_id}", (CREDENTIALS,))
 
 
-@lru_cache(_KEPT)
+@lru_cache(KEPT)
 def key_of_repository(name: RepositoryName) -> CacheKey:
     """Return the cache key of the stored spelling of a repository, which never changes."""
     return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))
@@ -163,36 +157,6 @@ def key_of_repository(name: RepositoryName) -> CacheKey:
 
 def key_of_owner(owner: str, canonical: bytes) -> CacheKey:
     """Return the cache key of a list of an owner's repositories; `canonical` names the request."""
-    digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
+    digest = hashlib.blake2b(canonical, digest_size=DIGEST_SIZE).hexdigest()
     kind = Kind.REPOSITORIES
     return CacheKey(kind, f"{kind.value}:{owner.lower()}:{digest}", (EVERYTHING,))
-
-
-@lru_cache(_KEPT)
-def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
-    """Return the cache key of an answer; `canonical` is equal for requests with equal answers."""
-    digest = hashlib.blake2b(canonical, digest_size=_DIGEST_SIZE).hexdigest()
-    namespaces = namespaces_of(kind, repository)
-    if kind is Kind.TEST:
-        namespaces += (test_namespace(repository, canonical),)
-    return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
-
-
-def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:
-    """Return a function that reads the fields of a query that belong in its cache key.
-
-    The repository is in the key anyway. `but` names further fields that do not change the answer.
-    """
-    left_out = {"repository", *but}
-    names = [field.name for field in fields(query) if field.name not in left_out]
-    read = attrgetter(*names)
-    # With one name, `attrgetter` returns the value itself, not a tuple.
-    return read if len(names) > 1 else lambda query: (read(query),)
-
-
-def canonical_page(
-    filters: tuple[object, ...], anchor: Anchor[K], limit: int | None, pack: Callable[[K], bytes]
-) -> bytes:
-    """Return bytes that identify a page of a list; `pack` encodes its sort keys."""
-    shape = orjson.dumps([*filters, anchor.backward, limit])
-    return shape if anchor.key is None else shape + pack(anchor.key)

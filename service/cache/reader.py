@@ -29,7 +29,14 @@ from indexing.models.trends import DayQuery, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.cache.answer_ends import Bounds, find_end_of_events, find_end_of_quarantines
-from service.cache.answers import Answer, make_answer, pack_answer, unpack_answer
+from service.cache.answers import (
+    ANSWER_CODEC,
+    Answer,
+    canonical_page,
+    filters_of,
+    key_of_answer,
+    make_answer,
+)
 from service.cache.backend import CacheBackend, Versions
 from service.cache.codecs import (
     FILEPATHS_CODEC,
@@ -47,9 +54,6 @@ from service.cache.keys import (
     EVERYTHING,
     CacheKey,
     Kind,
-    canonical_page,
-    filters_of,
-    key_of_answer,
     key_of_credential,
     key_of_key_id,
     key_of_owner,
@@ -90,8 +94,6 @@ Complete = Callable[[TestQuery], Coroutine[Any, Any, TestQuery]]
 _encode_test: Final = compile_encoder(TestDetailAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer, without=QUARANTINE_DETAILS)
 _encode_events: Final = compile_encoder(EventPageAnswer)
-
-_ANSWER_CODEC: Final = Codec(pack_answer, unpack_answer, lambda answer: answer.size)
 
 # Without `now`: an answer contains the time from which and until which it is valid.
 _test_filters: Final = filters_of(TestQuery, but={"now"})
@@ -213,17 +215,16 @@ class CachedReader:
                 rows = replace(rows, total=min(total, MAX_TOTAL), total_is_exact=total <= MAX_TOTAL)
             body = SEARCH_ENCODERS[query.with_metrics, with_total](rows)
             ends = pack_ends(page, _place_of, IDENTITY_KEYS)
-            if not query.depends_on_quarantines:
+            if now is None:
                 return make_answer(body, ends)
-            until = await self._reader.find_next_expiry(query.repository, query.now)
-            return make_answer(body, ends, query.now, until)
+            until = await self._reader.find_next_expiry(query.repository, now)
+            return make_answer(body, ends, now, until)
 
         filters = (*_test_filters(query), with_total)
         canonical = canonical_page(filters, anchor, limit, IDENTITY_KEYS.pack)
-        if query.depends_on_quarantines:
-            kind = Kind.SEARCH_OF_QUARANTINES
-            return await self._find_page(kind, query.repository, canonical, read, query.now)
-        return await self._find_page(Kind.SEARCH, query.repository, canonical, read)
+        now = query.now if query.with_metrics or query.quarantined is not None else None
+        kind = Kind.SEARCH if now is None else Kind.SEARCH_OF_QUARANTINES
+        return await self._find_page(kind, query.repository, canonical, read, now)
 
     async def list_events(
         self,
@@ -300,7 +301,7 @@ class CachedReader:
     async def find_owned(self, owner: str, canonical: bytes, read: Read) -> Answer:
         """Return the cached result of `read` for an owner and the request `canonical`."""
         key = key_of_owner(owner, canonical)
-        found: Answer | None = await self._session.find(key, read, _ANSWER_CODEC)
+        found: Answer | None = await self._session.find(key, read, ANSWER_CODEC)
         return _present(found)
 
     async def find_trend(self, repository: RepositoryName, canonical: bytes, read: Read) -> Answer:
@@ -355,8 +356,8 @@ class CachedReader:
         """Return the cached answer, or read it. Pass `now` if it depends on the time."""
         key = key_of_answer(kind, repository, canonical)
         if now is None:
-            return await self._session.find(key, read, _ANSWER_CODEC)
-        return await self._session.find(key, read, _ANSWER_CODEC, lambda found: found.holds_at(now))
+            return await self._session.find(key, read, ANSWER_CODEC)
+        return await self._session.find(key, read, ANSWER_CODEC, lambda found: found.holds_at(now))
 
     async def _find_page(
         self,

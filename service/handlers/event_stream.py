@@ -20,8 +20,7 @@ from service.context import ACCESS_CHECK, CONTEXT, LIFECYCLE, PRINCIPAL, REPOSIT
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.problems import Problem
-from service.middleware.authentication import authenticate
-from service.middleware.authorization import authorize
+from service.middleware.access import authenticate, authorize
 from service.middleware.response_cache import headers_of
 from service.routes import EVENT_STREAM_TYPE, LAST_EVENT_ID, STREAM_EVENTS
 from service.streaming.event_ids import SALT_SIZE

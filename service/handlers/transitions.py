@@ -11,8 +11,7 @@ from aiohttp import web
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus
 from indexing.models.transitions import Transition, TransitionKey, TransitionQuery
-from service.cache.answers import Answer, make_answer
-from service.cache.keys import filters_of
+from service.cache.answers import Answer, filters_of, make_answer
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.handlers.time_range import choose_range

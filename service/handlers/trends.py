@@ -14,8 +14,7 @@ from indexing.health.window import day_of
 from indexing.models.trends import DayQuery, Stat, TestStat
 from indexing.names import RepositoryName
 from indexing.store.series import OF_EXECUTIONS, read_series, read_test_series
-from service.cache.answers import Answer, make_answer
-from service.cache.keys import filters_of
+from service.cache.answers import Answer, filters_of, make_answer
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.parameters import read_parameters
 from service.handlers.time_range import choose_range

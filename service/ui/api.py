@@ -24,8 +24,7 @@ from service.http import problems
 from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.raw_response import RawResponse
-from service.middleware.authentication import admit
-from service.middleware.authorization import authorize
+from service.middleware.access import admit, authorize
 from service.middleware.layer import RouteHandler
 from service.routes import LAST_EVENT_ID, Route
 

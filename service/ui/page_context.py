@@ -19,7 +19,7 @@ from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.context import CONTEXT, REQUEST_ID
 from service.http.operations import Operation
-from service.middleware.authorization import OPERATIONS
+from service.middleware.access import OPERATIONS
 from service.middleware.rate_limit import RateLimit
 from service.ui.api import Api
 from service.ui.dashboard import DASHBOARD, Dashboard

@@ -10,7 +10,7 @@ from service.auth.principal import Principal
 from service.context import CONTEXT
 from service.http.operations import Operation
 from service.http.problems import Problem
-from service.middleware.authentication import make_principal, verify_token
+from service.middleware.access import make_principal, verify_token
 from service.middleware.rate_limit import RateLimit
 from service.ui.session import Session
 from service.ui.token_sessions import SignedToken, TokenSessions

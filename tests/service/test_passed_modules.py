@@ -18,7 +18,7 @@ from tests.service.conftest import open_door
 from tests.service.front_door import ROOT, SEARCH, FrontDoor
 
 MAX_OF_A_CACHED_READ: Final = 10
-MAX_OF_A_SEARCH: Final = 34
+MAX_OF_A_SEARCH: Final = 30
 
 PACKAGES: Final = tuple(f"{ROOT / package}/" for package in ("service", "indexing"))
 ARCHITECTURE: Final = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")

@@ -14,8 +14,7 @@ from service.cache.confirmed import CacheUnavailableError
 from service.context import CONTEXT
 from service.http.operations import Operation
 from service.http.problems import Problem
-from service.middleware.authentication import identify
-from service.middleware.authorization import covers
+from service.middleware.access import covers, identify
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import first, read_form
 from service.ui.links import ENDED_FIELD, LINK_FIELD, SIGN_IN

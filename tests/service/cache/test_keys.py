@@ -15,7 +15,7 @@ from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import QuarantineKey, QuarantineQuery, QuarantineSource
 from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
 from indexing.store.interface import Reader
-from service.cache.keys import filters_of
+from service.cache.answers import filters_of
 from service.cache.memory import MemoryBackend
 from service.cache.reader import CachedReaders
 from service.http.operations import Operation

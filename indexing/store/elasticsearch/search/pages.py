@@ -109,12 +109,13 @@ async def _in_widths(
 ) -> T:
     """Read with the most exact width that the engine can afford; expensive reads are queued."""
     is_large = query.files is not None and query.files.is_large
-    if is_cheap(query.all_patterns) and not is_large:
+    patterns = (*query.patterns, *query.patterns_excluded, *query.filepaths)
+    if is_cheap(patterns) and not is_large:
         with suppress(TooComplexError):
             return await read(Width.EXACT)
     async with cluster.searches.slot():
         for width in (Width.EXACT, Width.WIDENED):
-            if width.value < choose_width(query.all_patterns).value:
+            if width.value < choose_width(patterns).value:
                 continue
             with suppress(TooComplexError):
                 return await read(width)

@@ -45,8 +45,13 @@ class Sql:
     values: tuple[Any, ...] = ()
 
 
-def is_heavy(pattern: str) -> bool:
+def has_heavy_pattern(query: TestQuery) -> bool:
     """Return whether matching one long name may take too long for the event loop."""
+    patterns = (*query.patterns, *query.patterns_excluded, *query.filepaths)
+    return any(_is_heavy(pattern) for pattern in patterns)
+
+
+def _is_heavy(pattern: str) -> bool:
     return len(pattern[len(literal_prefix(pattern)) :].strip("*")) > _HEAVY_LENGTH
 
 
@@ -178,7 +183,7 @@ def _match_any(column: str, patterns: Sequence[str]) -> Sql:
         if not pattern.strip("*"):
             return Sql("1")
         exact = f"{EXACT_MATCH}(?, {column})"
-        if is_heavy(pattern) and "?" not in pattern:
+        if _is_heavy(pattern) and "?" not in pattern:
             # Here `globs.matches` is faster. With `?` it is not, and it would hold the
             # interpreter's lock while it matches one long name.
             conditions.append(exact)

@@ -4,6 +4,7 @@ There are two ways to read a page. *In order*: walk the index of the sort order 
 that match; best if many rows match. *By candidates*: look up the few names that can match, by a
 common prefix or suffix or by their n-grams, and sort them; best if few rows match. Which way is
 best is only known while reading, so `strategy.py` decides which ones to try, and in which order.
+Only candidates need a plan.
 
 There are two indexes of n-grams. The terms of the trigram index are three code points; SQLite's
 tokenizer finds them in the name. The terms of the bigram index are two bytes of UTF-8, so that a
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -33,7 +33,8 @@ _HIGHEST: Final = 0x10FFFF
 # a list to intersect.
 _MOST: Final = 8
 _TRIGRAM: Final = 3
-_BIGRAM: Final = 2
+# In bytes; the trigrams in code points.
+BIGRAM: Final = 2
 
 # A row number has the test in its lower bits and the repository above them. So the rows of one
 # repository are a range, and the cost of a search depends only on the size of its repository.
@@ -75,29 +76,6 @@ def name_ranges(query: TestQuery) -> list[NameRange]:
     if suffix:
         exact = len(suffix) <= ENDING_LENGTH and not pattern[: -len(suffix)].strip("*")
         found.append(NameRange(_ENDING_INDEX, _ending(suffix), exact))
-    return found
-
-
-class Narrowing(Enum):
-    """How candidates are found for patterns with wildcards."""
-
-    # Not at all: at least one pattern has nothing to look up.
-    NOTHING = "nothing"
-    RANGES = "ranges"
-    # At least one pattern needs n-grams, or is one of several with a suffix.
-    GRAMS = "n-grams"
-
-
-def find_narrowing(query: TestQuery) -> Narrowing:
-    """Return how `candidates` would narrow the search."""
-    found = Narrowing.RANGES
-    is_single = len(query.patterns) == 1
-    for pattern in query.patterns:
-        if literal_prefix(pattern) or (is_single and literal_suffix(pattern)):
-            continue
-        if not find_bigrams(pattern):
-            return Narrowing.NOTHING
-        found = Narrowing.GRAMS
     return found
 
 
@@ -219,7 +197,7 @@ def bigram_text(test_name: str) -> str:
     The pairs are cut from the end, so a single byte may be left over; no search looks for its word.
     """
     name = test_name.encode()
-    return f"{name.hex(' ', _BIGRAM)} {name[:-1].hex(' ', _BIGRAM)}"
+    return f"{name.hex(' ', BIGRAM)} {name[:-1].hex(' ', BIGRAM)}"
 
 
 def find_trigrams(pattern: str) -> list[str]:
@@ -236,7 +214,7 @@ def find_trigrams(pattern: str) -> list[str]:
 def find_bigrams(pattern: str) -> list[str]:
     """Return bigrams that every match contains, as words of the index."""
     return _first(
-        bigram.hex() for run in _longest_first(pattern) for bigram in _cover(run.encode(), _BIGRAM)
+        bigram.hex() for run in _longest_first(pattern) for bigram in _cover(run.encode(), BIGRAM)
     )
 
 

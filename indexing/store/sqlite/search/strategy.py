@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -21,19 +22,13 @@ from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.search.conditions import (
     Sql,
     filter_condition,
+    has_heavy_pattern,
     has_narrowing,
-    is_heavy,
     list_marks,
     name_condition,
     narrowing_condition,
 )
-from indexing.store.sqlite.search.plan import (
-    Narrowing,
-    candidates,
-    find_narrowing,
-    name_ranges,
-    narrow_further,
-)
+from indexing.store.sqlite.search.plan import BIGRAM, candidates, name_ranges, narrow_further
 from indexing.store.sqlite.search.rows import (
     BY_HEALTH,
     BY_NAME,
@@ -68,6 +63,16 @@ class Strategy(NamedTuple):
     is_slow: bool = False
 
 
+class Narrowing(Enum):
+    """How candidates are found for patterns with wildcards."""
+
+    # Not at all: at least one pattern has nothing to look up.
+    NOTHING = "nothing"
+    RANGES = "ranges"
+    # At least one pattern needs n-grams, or is one of several with a suffix.
+    GRAMS = "n-grams"
+
+
 class CountStrategy(NamedTuple):
     """The plans for a count; like `Strategy`."""
 
@@ -84,7 +89,7 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
     by_candidates = partial(search_candidates, query=query, anchor=anchor, limit=limit)
     if all(globs.is_literal(pattern) for pattern in query.patterns):
         return Strategy(by_candidates, is_slow=has_large_files(query))
-    if any(is_heavy(pattern) for pattern in query.all_patterns):
+    if has_heavy_pattern(query):
         return Strategy(by_candidates, is_slow=True)
     if has_large_files(query):
         of_files = partial(search_files, query=query, anchor=anchor, limit=limit)
@@ -114,9 +119,22 @@ def choose_counts(query: TestQuery, most: int) -> CountStrategy:
     """Choose the plans for a count up to `most`."""
     by_name = partial(count_in_order, query=query, most=most)
     narrowed = partial(count_narrowed, query=query, most=most)
-    if has_large_files(query) or any(is_heavy(pattern) for pattern in query.all_patterns):
+    if has_large_files(query) or has_heavy_pattern(query):
         return CountStrategy(narrowed, is_slow=True)
     return CountStrategy(narrowed, () if is_narrowed(query) else (by_name,))
+
+
+def find_narrowing(query: TestQuery) -> Narrowing:
+    """Return how `plan.candidates` would narrow the search."""
+    found = Narrowing.RANGES
+    is_single = len(query.patterns) == 1
+    for pattern in query.patterns:
+        if globs.literal_prefix(pattern) or (is_single and globs.literal_suffix(pattern)):
+            continue
+        if all(len(run.encode()) < BIGRAM for run in globs.literal_runs(pattern)):
+            return Narrowing.NOTHING
+        found = Narrowing.GRAMS
+    return found
 
 
 def has_large_files(query: TestQuery) -> bool:

@@ -1,13 +1,15 @@
-"""The authentication layer: identifies the sender by an application key or a code host's token.
+"""Two layers: who sends a request, and which repositories and operations that principal may use.
 
-It looks up in one call of the cache all that the request is going to read. No credential is kept,
-logged or put into an error.
+Authentication identifies the sender by an application key or a code host's token. It looks up in
+one call of the cache all that the request is going to read. Authorization checks, in this order:
+path, repository, scope. No credential is kept, logged or put into an error.
 """
 
 from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -23,10 +25,13 @@ from service.auth.api_keys import KEY_PREFIX, digest_key, is_key
 from service.auth.code_host.decisions import Finding, HostUnavailable
 from service.auth.code_host.tokens import is_token
 from service.auth.principal import KeyName, Principal
-from service.context import CONTEXT, PRINCIPAL, READER, REQUESTED, Requested
+from service.context import CONTEXT, PRINCIPAL, READER, REPOSITORY, REQUESTED, Requested
 from service.http import problems
 from service.http.field_errors import FieldError
-from service.http.path_params import REPOSITORY, PathParameter
+from service.http.operations import Operation
+from service.http.path_params import REPOSITORY as REPOSITORY_PARAMETER
+from service.http.path_params import PathParameter
+from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.layer import RouteHandler, RouteLayer
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
 from service.routes import Route
@@ -46,6 +51,19 @@ _SHORT_PATH: Final = 200
 
 # No owner has an empty name, so a principal of this owner sees nothing.
 _NO_OWNER: Final = ""
+
+_INGESTS: Final = frozenset({Operation.SEND_EVENTS, Operation.SEND_TRACES})
+_QUARANTINES: Final = frozenset({Operation.ADD_QUARANTINE, Operation.REMOVE_QUARANTINE})
+_READS: Final = frozenset(Operation) - _INGESTS - _QUARANTINES
+
+# A CI plugin uses one key to send results and to read quarantines.
+OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
+    Scope.READ: _READS,
+    Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _INGESTS,
+    # A client that quarantines tests has to find them first.
+    Scope.QUARANTINE: _READS | _QUARANTINES,
+    Scope.ADMIN: frozenset(Operation),
+}
 
 
 def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
@@ -130,7 +148,7 @@ def _read_query(request: web.Request, owner: str) -> RepositoryName:
         Problem: 403 if it names none: the code host confirms the access of a token only to one
             repository at a time.
     """
-    names = request.query.getall(REPOSITORY.name, ())
+    names = request.query.getall(REPOSITORY_PARAMETER.name, ())
     try:
         return RepositoryName(owner, check_repository(*names))
     except (InvalidValueError, TypeError):
@@ -234,3 +252,84 @@ async def _check_access(
     if decision.finding is Finding.HIDDEN:
         return Principal(name, Scope.READ, _NO_OWNER)
     return Principal(name, Scope.READ, repository.owner, repository.name, decision.until)
+
+
+def authorize(route: Route) -> RouteLayer:
+    """Return a layer that refuses a request to that route unless the principal may make it.
+
+    It raises a `Problem`: 422 for the path, 404 for the repository or owner, 403 for the scope.
+    """
+    return _authorize_for_owner(route) if route.is_of_owner else _authorize_for_one(route)
+
+
+def _authorize_for_one(route: Route) -> RouteLayer:
+    """Return the layer for an operation on one repository."""
+    creates = route.operation in _INGESTS
+    takes_body = bool(route.media_types)
+
+    def around(handler: RouteHandler) -> RouteHandler:
+        async def answer(request: web.Request) -> StreamResponse:
+            requested, principal = request[REQUESTED], request.get(PRINCIPAL)
+            repository = _require_repository(requested)
+            covered = principal is not None and covers(principal, repository)
+            if covered:
+                request.app[ADMISSION_CONTROL].add_verified(request)
+            if requested.errors or principal is None:
+                raise problems.invalid(requested.errors)
+            allowed = route.operation in OPERATIONS[principal.scope]
+            # The store is never asked for a repository of somebody else, so that not even the
+            # response time reveals whether it exists.
+            found = None
+            if covered:
+                found = await request[READER].find_repository(repository)
+            if found is None and covered and allowed and creates:
+                # It is about to be created.
+                found = repository
+            if found is None:
+                raise problems.not_found("repository")
+            if not allowed:
+                raise problems.missing_scope()
+            if takes_body:
+                request.app[ADMISSION_CONTROL].release_slot(request)
+            request[REPOSITORY] = found
+            return await handler(request)
+
+        return answer
+
+    return around
+
+
+def _authorize_for_owner(route: Route) -> RouteLayer:
+    """Return the layer for an operation on an owner; nothing reveals whether others exist."""
+
+    def around(handler: RouteHandler) -> RouteHandler:
+        async def answer(request: web.Request) -> StreamResponse:
+            requested, principal = request[REQUESTED], request.get(PRINCIPAL)
+            covered = principal is not None and principal.owner.lower() == requested.owner.lower()
+            if covered:
+                request.app[ADMISSION_CONTROL].add_verified(request)
+            if requested.errors or principal is None:
+                raise problems.invalid(requested.errors)
+            if not covered:
+                raise problems.not_found("owner")
+            if route.operation not in OPERATIONS[principal.scope]:
+                raise problems.missing_scope()
+            return await handler(request)
+
+        return answer
+
+    return around
+
+
+def _require_repository(requested: Requested) -> RepositoryName:
+    """Return the repository of a path that names one."""
+    if requested.repository is None:
+        raise LookupError("the path of this operation names no repository")
+    return requested.repository
+
+
+def covers(principal: Principal, name: RepositoryName) -> bool:
+    """Whether the principal has access to that repository, if it exists."""
+    if principal.repository is None:
+        return principal.owner.lower() == name.owner.lower()
+    return RepositoryName(principal.owner, principal.repository).key == name.key

@@ -129,12 +129,15 @@ def _read_value(value: Mapping[str, Any]) -> AttributeValue | None:
         return _text(value, "stringValue")
     if "intValue" in value:
         return _integer(value, "intValue")
-    for name, kinds in (("boolValue", (bool,)), ("doubleValue", (float, int))):
-        plain: object = value.get(name)
-        # A double that JSON cannot express, such as NaN, is written as text.
-        if isinstance(plain, kinds):
-            return bool(plain) if name == "boolValue" else float(str(plain))
-    return None
+    plain: object = value.get("boolValue")
+    if isinstance(plain, bool):
+        return plain
+    double: object = value.get("doubleValue")
+    if isinstance(double, bool):
+        raise InvalidValueError("doubleValue must be a number")
+    # A double that JSON cannot express, such as NaN, is written as text. An integer may be beyond
+    # the range of doubles, for which `float` raises an error unless it reads text.
+    return float(str(double)) if isinstance(double, float | int) else None
 
 
 def _objects(

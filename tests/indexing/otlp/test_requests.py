@@ -134,6 +134,8 @@ def test_a_json_id_that_is_none_rejects_its_span_alone(wrong: Any) -> None:
         {"status": {"message": 2}},
         {"events": [7]},
         {"attributes": [{"key": "a", "value": {"stringValue": 7}}]},
+        {"attributes": [{"key": "a", "value": {"intValue": True}}]},
+        {"attributes": [{"key": "a", "value": {"doubleValue": True}}]},
         {"attributes": [{}] * (MAX_ATTRIBUTES + 1)},
         {"events": [{}] * (MAX_EVENTS + 1)},
         {"traceId": "xy"},

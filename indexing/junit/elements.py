@@ -41,6 +41,19 @@ _NOT_RUN: Final = {
     "status": frozenset({"notrun", "disabled", "skipped"}),
     "result": frozenset({"suppressed", "skipped"}),
 }
+# CTest writes these tests as skipped, but counts them as failed: https://github.com/Kitware/CMake,
+# cmCTestRunTest.cxx and cmCTestMultiProcessHandler.cxx.
+_NOT_STARTED: Final = frozenset(
+    {
+        "Failed to change working directory",
+        "Fixture dependency failed",
+        "Insufficient resources",
+        "Invalid Test Properties",
+        "Missing Configuration",
+        "Required Files Missing",
+        "Unable to find executable",
+    }
+)
 # Other writers mark a failed test only by these attributes. Counting it as passed would be the
 # worst mistake.
 _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail", "error"}))
@@ -217,10 +230,17 @@ class CaseCollector:
         elif name in _RETRIES:
             case.retried = True
         elif name in _SKIPPED:
-            case.skipped = True
+            self._skip(case, attributes.get("message"))
         elif name == _ERROR_OUTPUT and case.error_output is None:
             self._text = case.error_output = TraceBuffer()
         self._passed_over_from = self._depth
+
+    def _skip(self, case: _OpenCase, message: str | None) -> None:
+        if case.attributes.get("status") == "notrun" and message in _NOT_STARTED:
+            case.failed = True
+            case.failure_message = message
+        else:
+            case.skipped = True
 
     def _end_body(self) -> None:
         if self._message is not None and self._case is not None:

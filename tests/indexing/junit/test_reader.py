@@ -83,6 +83,31 @@ def test_a_disabled_test_is_skipped(attribute: str) -> None:
     assert read_one(f'<testcase name="n" {attribute}><error/></testcase>').conclusion is FAILED
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Failed to change working directory",
+        "Fixture dependency failed",
+        "Insufficient resources",
+        "Invalid Test Properties",
+        "Missing Configuration",
+        "Required Files Missing",
+        "Unable to find executable",
+    ],
+)
+def test_a_test_that_ctest_could_not_start_has_failed(reason: str) -> None:
+    case = read_one(f'<testcase name="n" status="notrun"><skipped message="{reason}"/></testcase>')
+    assert (case.conclusion, case.failure_message) == (FAILED, reason)
+    case = read_one(f'<testcase name="n"><skipped message="{reason}"/></testcase>')
+    assert (case.conclusion, case.failure_message) == (SKIPPED, None)
+
+
+@pytest.mark.parametrize("reason", ["SKIP_RETURN_CODE=77", "SKIP_REGULAR_EXPRESSION_MATCHED"])
+def test_a_test_that_asked_ctest_to_be_skipped_is_skipped(reason: str) -> None:
+    case = read_one(f'<testcase name="n" status="notrun"><skipped message="{reason}"/></testcase>')
+    assert (case.conclusion, case.failure_message) == (SKIPPED, None)
+
+
 def test_a_failure_has_its_type_and_message() -> None:
     case = read_one(
         '<testcase name="n"><failure type="T" message="first">body</failure>'

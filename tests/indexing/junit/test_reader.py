@@ -108,6 +108,22 @@ def test_a_test_that_asked_ctest_to_be_skipped_is_skipped(reason: str) -> None:
     assert (case.conclusion, case.failure_message) == (SKIPPED, None)
 
 
+@pytest.mark.parametrize(
+    "skipped",
+    [
+        '<skipped type="todo" message="later"/>',
+        '<skipped message="TEST_CASE tagged with !mayfail"/>',
+    ],
+    ids=["node:test", "Catch2"],
+)
+def test_a_failure_that_the_runner_does_not_count_is_a_skip(skipped: str) -> None:
+    case = read_one(
+        f'<testcase name="n">{skipped}<failure type="T" message="a">b</failure><error/></testcase>'
+    )
+    assert case.conclusion is SKIPPED
+    assert (case.failure_type, case.failure_message, case.failure_trace) == (None, None, None)
+
+
 def test_a_failure_has_its_type_and_message() -> None:
     case = read_one(
         '<testcase name="n"><failure type="T" message="first">body</failure>'

@@ -3,8 +3,9 @@
 https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners#codeowners-syntax
 https://docs.gitlab.com/user/project/codeowners/reference/
 
-Lines that are not valid rules are ignored, as GitHub and GitLab do. A file that exceeds a limit is
-refused when it is stored; in a file that is stored already, rules beyond the limits are left out.
+Lines that are not valid rules are ignored, as GitHub and GitLab do, and so are words that are no
+owners. A file that exceeds a limit is refused when it is stored; in a file that is stored already,
+rules beyond the limits are left out.
 """
 
 from __future__ import annotations
@@ -68,8 +69,12 @@ def read_rules(text: str) -> Iterator[Rule]:
             continue
         pattern = _FIELD.match(written)
         if pattern is not None:
-            owners = _owners_in(written[pattern.end() :].split())
-            yield Rule(pattern[0], owners or defaults, number)
+            words = written[pattern.end() :].split()
+            owners = _owners_in(words) or defaults
+            # A rule without any word takes owners away. One whose owners are all misspelled must
+            # not: GitHub skips it.
+            if owners or not words:
+                yield Rule(pattern[0], owners, number)
 
 
 def _owners_in(words: list[str]) -> tuple[str, ...]:

@@ -92,6 +92,12 @@ def test_the_last_rule_decides_and_may_take_owners_away() -> None:
     assert owners_of("", "a.py") == (None,)
 
 
+def test_a_rule_whose_owners_are_all_invalid_is_skipped() -> None:
+    text = "* @all\n/src/ octo-team @ team@\n/lib/ octo-team @web\n"
+    assert owners_of(text, "src/a.py") == ("@all",)
+    assert owners_of(text, "lib/a.py") == ("@web",)
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

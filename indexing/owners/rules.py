@@ -28,7 +28,7 @@ MAX_OWNERS: Final = 100
 _SECTION: Final = re.compile(r"\^?\[[^\]]+\](?:\[\d+\])?(?=\s|$)")
 # A space in a pattern has a backslash before it.
 _FIELD: Final = re.compile(r"(?:[^\s\\]|\\.|\\$)+")
-_COMMENT: Final = re.compile(r"(?:^|\s)#.*")
+_COMMENT: Final = re.compile(r"\s#.*")
 
 
 class Rule(NamedTuple):
@@ -62,19 +62,25 @@ def read_rules(text: str) -> Iterator[Rule]:
     """Yield the rules in the order of the file: the last one that matches decides."""
     defaults: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
-        written = _COMMENT.sub("", line).strip()
+        # Only unescaped spaces end a pattern, so look for comments behind it.
+        written = line.lstrip()
         section = _SECTION.match(written)
         if section is not None:
-            defaults = _owners_in(written[section.end() :].split())
+            defaults = _owners_in(_words(written[section.end() :]))
             continue
         pattern = _FIELD.match(written)
-        if pattern is not None:
-            words = written[pattern.end() :].split()
+        if pattern is not None and not written.startswith("#"):
+            words = _words(written[pattern.end() :])
             owners = _owners_in(words) or defaults
             # A rule without any word takes owners away. One whose owners are all misspelled must
             # not: GitHub skips it.
             if owners or not words:
                 yield Rule(pattern[0], owners, number)
+
+
+def _words(rest: str) -> list[str]:
+    """Return the words behind a pattern or heading, without the comment at the end."""
+    return _COMMENT.sub("", rest).split()
 
 
 def _owners_in(words: list[str]) -> tuple[str, ...]:

@@ -61,6 +61,9 @@ def test_the_owners_are_those_that_another_library_finds(
         ("[ab", ["[ab"], ["a", "b"]),
         (r"a\*b", ["a*b"], ["axb"]),
         (r"my\ tests/", ["my tests/a"], ["my"]),
+        (r"/C\ #/", ["C #/a"], ["C/a"]),
+        (r"\#a", ["#a"], ["a"]),
+        ("a#b", ["a#b"], ["a"]),
         ("*.test.*", ["a.test.js"], ["a.js"]),
         ("/tests/*", ["tests/a", "tests\\a", "./tests/a"], ["tests/a/b", "/tests/a"]),
     ],
@@ -96,6 +99,13 @@ def test_a_rule_whose_owners_are_all_invalid_is_skipped() -> None:
     text = "* @all\n/src/ octo-team @ team@\n/lib/ octo-team @web\n"
     assert owners_of(text, "src/a.py") == ("@all",)
     assert owners_of(text, "lib/a.py") == ("@web",)
+
+
+@pytest.mark.parametrize(
+    "text", ["#a @x", "  # a @x", "[Section] # @x\na", "* #a @x", "*\t#@x", "* @y\na#b # @x\na"]
+)
+def test_a_comment_gives_no_owners(text: str) -> None:
+    assert owners_of(text, "a") == (None,)
 
 
 @pytest.mark.parametrize(

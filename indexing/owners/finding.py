@@ -10,21 +10,25 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from indexing.owners.patterns import PathPattern, compile_pattern
-from indexing.owners.rules import MAX_OWNERS, MAX_PATTERN_LENGTH, MAX_RULES, read_rules
+from indexing.owners.rules import MAX_OWNERS, MAX_PATTERN_LENGTH, MAX_RULES, Rule, read_rules
 
-# The most paths whose owners are cached, and their characters. All files of a large repository fit:
-# if they did not, a request for all of them would find none of them cached.
+# The most paths whose owners are cached, and about how many bytes these take. All files of a large
+# repository fit: if they did not, a request for all of them would find none of them cached.
 _MAX_KEPT: Final = 100_000
-_MAX_KEPT_CHARACTERS: Final = 10_000_000
+_MAX_KEPT_BYTES: Final = 20_000_000
+_BYTES_OF_OWNER: Final = 8
 
 _NOBODY: Final = (None,)
 
-# A pattern with the number of its rule in the file.
-_Numbered = tuple[int, PathPattern]
+# Patterns with their ranks: of the rules of a section that match, the one of the highest rank
+# decides.
+_Ranked = list[tuple[int, PathPattern]]
+_BySection = defaultdict[int, _Ranked]
+_NO_RULES: Final[Mapping[int, _Ranked]] = {}
 
 
 class Owners:
@@ -33,23 +37,25 @@ class Owners:
     Threads may share it.
     """
 
-    def __init__(self, patterns: Sequence[PathPattern], owners: Sequence[tuple[str, ...]]) -> None:
-        """Take the patterns of the rules, in the order of the file, and the owners of each."""
-        self._owners = owners
+    def __init__(self, rules: Sequence[tuple[PathPattern, Rule]]) -> None:
+        """Take the rules in the order of the file, each with its compiled pattern."""
+        # An exclusion holds against the rules below it too, so it ranks above all of them.
+        ranked = sorted(rules, key=lambda each: each[1].is_exclusion)
+        self._owners = [rule.owners for _, rule in ranked]
         # All owners that the rules name.
-        self.names = frozenset(name for each in owners for name in each)
-        self._by_directory: defaultdict[str, list[_Numbered]] = defaultdict(list)
-        self._by_name: defaultdict[str, list[_Numbered]] = defaultdict(list)
+        self.names = frozenset(chain.from_iterable(self._owners))
+        self._by_directory: defaultdict[str, _BySection] = defaultdict(_no_rules_yet)
+        self._by_name: defaultdict[str, _BySection] = defaultdict(_no_rules_yet)
         # The rules by the length of their ending, then by the ending itself.
-        self._by_ending: defaultdict[int, defaultdict[str, list[_Numbered]]] = defaultdict(
-            lambda: defaultdict(list)
+        self._by_ending: defaultdict[int, defaultdict[str, _BySection]] = defaultdict(
+            lambda: defaultdict(_no_rules_yet)
         )
-        self._others: list[_Numbered] = []
+        self._others = _no_rules_yet()
         self._kept: dict[str, Sequence[str | None]] = {}
-        self._kept_characters = 0
-        frequent = Counter(name for pattern in patterns for name in _names_of(pattern))
-        for number, pattern in enumerate(patterns):
-            self._place_of(pattern, frequent).append((number, pattern))
+        self._kept_bytes = 0
+        frequent = Counter(name for pattern, _ in ranked for name in _names_of(pattern))
+        for rank, (pattern, rule) in enumerate(ranked):
+            self._place_of(pattern, frequent)[rule.section].append((rank, pattern))
 
     def find(self, filepath: str | None, check: Callable[[], object]) -> Sequence[str | None]:
         """Return the owners of a file; a single None if it has none.
@@ -61,42 +67,47 @@ class Owners:
         found = self._kept.get(filepath)
         if found is None:
             found = self._find(filepath, check) or _NOBODY
-            if len(self._kept) >= _MAX_KEPT or self._kept_characters >= _MAX_KEPT_CHARACTERS:
+            if len(self._kept) >= _MAX_KEPT or self._kept_bytes >= _MAX_KEPT_BYTES:
                 self._kept.clear()
-                self._kept_characters = 0
+                self._kept_bytes = 0
             self._kept[filepath] = found
-            self._kept_characters += len(filepath)
+            self._kept_bytes += len(filepath) + len(found) * _BYTES_OF_OWNER
         return found
 
     def _find(self, filepath: str, check: Callable[[], object]) -> tuple[str, ...]:
         # Reports from Windows have backslashes.
         path = filepath.replace("\\", "/").removeprefix("./").split("/")
-        best = -1
+        best: dict[int, int] = {}
         for rules in self._candidates(path):
-            for number, pattern in reversed(rules):
-                check()
-                if number < best:
-                    break
-                if pattern.matches(path):
-                    best = number
-                    break
-        return self._owners[best] if best >= 0 else ()
+            for section, ranked in rules.items():
+                for rank, pattern in reversed(ranked):
+                    check()
+                    if rank <= best.get(section, -1):
+                        break
+                    if pattern.matches(path):
+                        best[section] = rank
+                        break
+        found = [self._owners[best[section]] for section in sorted(best)]
+        if len(found) == 1:
+            return found[0]
+        # Each section decides for itself: a file has the owners of all of them.
+        return tuple(islice(dict.fromkeys(chain.from_iterable(found)), MAX_OWNERS))
 
-    def _candidates(self, path: Sequence[str]) -> Iterator[Sequence[_Numbered]]:
-        """Yield lists of rules, each in the order of the file."""
+    def _candidates(self, path: Sequence[str]) -> Iterator[Mapping[int, _Ranked]]:
+        """Yield rules by section; those of a section are in the order of their ranks."""
         directory = ""
         for name in path:
             directory = f"{directory}/{name}"
-            yield self._by_directory.get(directory, ())
+            yield self._by_directory.get(directory, _NO_RULES)
         for name in dict.fromkeys(path):
-            yield self._by_name.get(name, ())
+            yield self._by_name.get(name, _NO_RULES)
             for length, endings in self._by_ending.items():
-                # A length of 0 is fine: every name ends in the empty text.
-                yield endings.get(name[len(name) - length :], ()) if len(name) >= length else ()
+                if len(name) >= length:
+                    yield endings.get(name[len(name) - length :], _NO_RULES)
         yield self._others
 
-    def _place_of(self, pattern: PathPattern, frequent: Mapping[str, int]) -> list[_Numbered]:
-        """Return the list for a rule: if possible, one that few other rules share."""
+    def _place_of(self, pattern: PathPattern, frequent: Mapping[str, int]) -> _BySection:
+        """Return the place for a rule: if possible, one that few other rules share."""
         names = _names_of(pattern)
         parts = [part for run in pattern.runs for part in run]
         if len(pattern.runs) == 1 and len(names) == len(parts):
@@ -104,7 +115,8 @@ class Owners:
         if names:
             return self._by_name[min(names, key=frequent.__getitem__)]
         for part in parts:
-            if part.ending is not None:
+            # Every name ends in the empty text.
+            if part.ending:
                 return self._by_ending[len(part.ending)][part.ending]
         return self._others
 
@@ -114,8 +126,7 @@ class OwnersReader:
 
     def __init__(self, text: str) -> None:
         self._rules = islice(read_rules(text), MAX_RULES)
-        self._patterns: list[PathPattern] = []
-        self._owners: list[tuple[str, ...]] = []
+        self._compiled: list[tuple[PathPattern, Rule]] = []
         self._read: Owners | None = None
 
     def read(self, seconds: float) -> Owners | None:
@@ -126,13 +137,17 @@ class OwnersReader:
         until = time.monotonic() + seconds
         for rule in self._rules:
             if len(rule.pattern) <= MAX_PATTERN_LENGTH:
-                self._patterns.append(compile_pattern(rule.pattern))
-                self._owners.append(rule.owners[:MAX_OWNERS])
+                owned = rule._replace(owners=rule.owners[:MAX_OWNERS])
+                self._compiled.append((compile_pattern(rule.pattern), owned))
             if time.monotonic() > until:
                 return None
         if self._read is None:
-            self._read = Owners(self._patterns, self._owners)
+            self._read = Owners(self._compiled)
         return self._read
+
+
+def _no_rules_yet() -> _BySection:
+    return defaultdict(list)
 
 
 def _names_of(pattern: PathPattern) -> list[str]:

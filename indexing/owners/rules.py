@@ -25,18 +25,27 @@ MAX_OWNER_LENGTH: Final = 255
 MAX_OWNERS: Final = 100
 
 # The heading of a GitLab section; its owners apply to the rules of the section without owners.
-_SECTION: Final = re.compile(r"\^?\[[^\]]+\](?:\[\d+\])?(?=\s|$)")
+_SECTION: Final = re.compile(r"\^?\[([^\]]+)\](?:\[\d+\])?(?=\s|$)")
+# Marks an exclusion of GitLab. No valid pattern of GitHub begins with it.
+_EXCLUSION: Final = "!"
 # A space in a pattern has a backslash before it.
 _FIELD: Final = re.compile(r"(?:[^\s\\]|\\.|\\$)+")
 _COMMENT: Final = re.compile(r"\s#.*")
 
 
 class Rule(NamedTuple):
-    """The pattern of a line and its owners; a file that matches a rule without owners has none."""
+    """The pattern of a line and its owners.
+
+    The last rule of a section that matches a file decides, and gives it no owners if it has none.
+    If an exclusion of the section matches, no rule of the section does. Rules above all headings
+    are in section 0.
+    """
 
     pattern: str
     owners: tuple[str, ...]
     line: int
+    section: int = 0
+    is_exclusion: bool = False
 
 
 def check_rules(text: str) -> str:
@@ -59,23 +68,32 @@ def check_rules(text: str) -> str:
 
 
 def read_rules(text: str) -> Iterator[Rule]:
-    """Yield the rules in the order of the file: the last one that matches decides."""
+    """Yield the rules in the order of the file."""
+    section = 0
+    # Sections with the same name are one.
+    sections: dict[str, int] = {}
     defaults: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         # Only unescaped spaces end a pattern, so look for comments behind it.
         written = line.lstrip()
-        section = _SECTION.match(written)
-        if section is not None:
-            defaults = _owners_in(_words(written[section.end() :]))
+        heading = _SECTION.match(written)
+        if heading is not None:
+            section = sections.setdefault(heading[1].casefold(), len(sections) + 1)
+            defaults = _owners_in(_words(written[heading.end() :]))
             continue
-        pattern = _FIELD.match(written)
-        if pattern is not None and not written.startswith("#"):
-            words = _words(written[pattern.end() :])
-            owners = _owners_in(words) or defaults
-            # A rule without any word takes owners away. One whose owners are all misspelled must
-            # not: GitHub skips it.
-            if owners or not words:
-                yield Rule(pattern[0], owners, number)
+        field = _FIELD.match(written)
+        if field is None or written.startswith("#"):
+            continue
+        pattern = field[0].removeprefix(_EXCLUSION)
+        words = _words(written[field.end() :])
+        owners = _owners_in(words) or defaults
+        if pattern != field[0]:
+            if pattern:
+                yield Rule(pattern, (), number, section, is_exclusion=True)
+        # A rule without any word takes owners away. One whose owners are all misspelled must not:
+        # GitHub skips it.
+        elif owners or not words:
+            yield Rule(pattern, owners, number, section)
 
 
 def _words(rest: str) -> list[str]:

@@ -33,6 +33,7 @@ _patterns = st.builds(
     st.lists(_names, min_size=1, max_size=4),
     st.sampled_from(["", "/"]),
 )
+_rooted_patterns = _patterns.map(lambda pattern: "/" + pattern.removeprefix("/"))
 # A file may be written with a leading `./`, which is no directory here.
 _paths = st.lists(st.text("ab.", min_size=1, max_size=3), min_size=1, max_size=5).filter(
     lambda path: path[0] != "."
@@ -82,17 +83,74 @@ def test_the_last_rule_decides_and_may_take_owners_away() -> None:
         # a comment
         *       @all mona@example.com @all  # and another
         /docs/
-        [Section] @default
-        /docs/api/
-        ^[Optional][2]
         /tests/ @@maintainer nobody
     """
     assert owners_of(text, "a.py") == ("@all", "mona@example.com")
     assert owners_of(text, "docs/a.md") == (None,)
-    assert owners_of(text, "docs/api/a.md") == ("@default",)
     assert owners_of(text, "tests/a.py") == ("@@maintainer",)
     assert owners_of(text, None) == (None,)
     assert owners_of("", "a.py") == (None,)
+
+
+def test_the_owners_are_those_of_all_sections() -> None:
+    text = """
+        * @all
+        /docs/
+        [Section] @default
+        /docs/api/
+        /src/ @web @all
+        ^[Optional][2]
+        /src/ @second
+        [SECTION] @newer
+        /src/a/
+        /docs/api/b
+    """
+    assert owners_of(text, "a.py") == ("@all",)
+    assert owners_of(text, "docs/a.md") == (None,)
+    assert owners_of(text, "docs/api/a.md") == ("@default",)
+    assert owners_of(text, "docs/api/b") == ("@newer",)
+    assert owners_of(text, "src/b.py") == ("@all", "@web", "@second")
+    assert owners_of(text, "src/a/b.py") == ("@all", "@newer", "@second")
+
+
+@given(
+    sections=st.lists(st.lists(_rooted_patterns, min_size=1, max_size=3), min_size=2, max_size=4),
+    path=_paths,
+)
+def test_each_section_decides_as_a_file_of_its_own(
+    sections: list[list[str]], path: list[str]
+) -> None:
+    texts = [
+        "\n".join(f"{pattern} @{number}-{line}" for line, pattern in enumerate(patterns))
+        for number, patterns in enumerate(sections)
+    ]
+    alone = [owners_of(text, "/".join(path)) for text in texts]
+    expected = tuple(name for names in alone for name in names if name is not None)
+    together = "\n".join(f"[{number}]\n{text}" for number, text in enumerate(texts))
+    assert owners_of(together, "/".join(path)) == (expected or (None,))
+
+
+def test_an_exclusion_holds_against_all_rules_of_its_section() -> None:
+    text = """
+        * @all
+        !*.md @web
+        /docs/ @docs
+        !
+        [Section]
+        * @section
+        [Other]
+        !/docs/a.md
+        *.md @other
+    """
+    assert owners_of(text, "docs/a.py") == ("@docs", "@section")
+    assert owners_of(text, "docs/a.md") == ("@section",)
+    assert owners_of(text, "b.md") == ("@section", "@other")
+    assert owners_of(r"\!a @x", "!a") == ("@x",)
+
+
+def test_a_file_has_no_more_owners_than_a_rule_may_have() -> None:
+    text = "\n".join(f"[{number}]\n* @{number}" for number in range(MAX_OWNERS + 1))
+    assert owners_of(text, "a") == tuple(f"@{number}" for number in range(MAX_OWNERS))
 
 
 def test_a_rule_whose_owners_are_all_invalid_is_skipped() -> None:

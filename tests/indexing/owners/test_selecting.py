@@ -72,7 +72,7 @@ def test_too_many_files_are_refused(monkeypatch: pytest.MonkeyPatch, limit: str,
     assert select(["@web"], "b.js @web") == FileSelection(("b.js",))
 
 
-@pytest.mark.parametrize(("limit", "most"), [("_MAX_KEPT", 2), ("_MAX_KEPT_CHARACTERS", 5)])
+@pytest.mark.parametrize(("limit", "most"), [("_MAX_KEPT", 2), ("_MAX_KEPT_BYTES", 20)])
 def test_cached_owners_have_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
     monkeypatch.setattr(finding, limit, most)
     looks: list[None] = []

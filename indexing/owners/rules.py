@@ -25,7 +25,7 @@ MAX_OWNER_LENGTH: Final = 255
 MAX_OWNERS: Final = 100
 
 # The heading of a GitLab section; its owners apply to the rules of the section without owners.
-_SECTION: Final = re.compile(r"\^?\[([^\]]+)\](?:\[\d+\])?(?=\s|$)")
+_SECTION: Final = re.compile(r"^[^\S\n]*\^?\[([^\]\n]+)\](?:\[\d+\])?(?=\s|$)", re.MULTILINE)
 # Marks an exclusion of GitLab. No valid pattern of GitHub begins with it.
 _EXCLUSION: Final = "!"
 # A space in a pattern has a backslash before it.
@@ -69,6 +69,8 @@ def check_rules(text: str) -> str:
 
 def read_rules(text: str) -> Iterator[Rule]:
     """Yield the rules in the order of the file."""
+    # GitHub has no sections.
+    is_gitlab = _SECTION.search(text) is not None
     section = 0
     # Sections with the same name are one.
     sections: dict[str, int] = {}
@@ -82,18 +84,19 @@ def read_rules(text: str) -> Iterator[Rule]:
             defaults = _owners_in(_words(written[heading.end() :]))
             continue
         field = _FIELD.match(written)
-        if field is None or written.startswith("#"):
+        if field is None or written.startswith("#") or field[0] == _EXCLUSION:
             continue
         pattern = field[0].removeprefix(_EXCLUSION)
+        is_exclusion = pattern != field[0]
+        if is_gitlab and not pattern.startswith("/"):
+            # On GitHub, a slash inside the pattern binds it to the root.
+            pattern = f"**/{pattern}"
         words = _words(written[field.end() :])
-        owners = _owners_in(words) or defaults
-        if pattern != field[0]:
-            if pattern:
-                yield Rule(pattern, (), number, section, is_exclusion=True)
+        owners = () if is_exclusion else _owners_in(words) or defaults
         # A rule without any word takes owners away. One whose owners are all misspelled must not:
         # GitHub skips it.
-        elif owners or not words:
-            yield Rule(pattern, owners, number, section)
+        if owners or is_exclusion or not words:
+            yield Rule(pattern, owners, number, section, is_exclusion)
 
 
 def _words(rest: str) -> list[str]:

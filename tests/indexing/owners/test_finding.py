@@ -130,6 +130,16 @@ def test_each_section_decides_as_a_file_of_its_own(
     assert owners_of(together, "/".join(path)) == (expected or (None,))
 
 
+def test_only_gitlab_matches_a_relative_pattern_at_any_depth() -> None:
+    text = "docs/*.md @docs\n/lib/*.md @lib\n"
+    assert owners_of(text, "docs/a.md") == ("@docs",)
+    assert owners_of(text, "src/docs/a.md") == (None,)
+    text += "  [Below]\n!docs/old/\n*.md @below"
+    assert owners_of(text, "src/docs/a.md") == ("@docs", "@below")
+    assert owners_of(text, "src/docs/old/a.md") == (None,)
+    assert owners_of(text, "src/lib/a.md") == ("@below",)
+
+
 def test_an_exclusion_holds_against_all_rules_of_its_section() -> None:
     text = """
         * @all

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import unquote
 
 from indexing.ci.facts import (
     Environment,
@@ -55,10 +56,18 @@ def read_job(environment: Environment) -> JobFacts:
 
 
 def _find_pipeline(environment: Environment) -> str | None:
-    """Return the project's name; in a multibranch project, its last part is the branch."""
+    """Return the project's name; in a multibranch project, its last part is the branch.
+
+    Jenkins encodes that part, and shortens names only for directories on disk:
+    https://github.com/jenkinsci/branch-api-plugin, NameEncoder.java. No other variable tells the
+    branch from the name of a job: any job may have a parameter `BRANCH_NAME` or `TAG_NAME`.
+    """
     name = stated(environment, "JOB_NAME")
-    if name is not None and stated(environment, "BRANCH_NAME"):
-        return name.rpartition("/")[0] or name
+    branch = stated(environment, "BRANCH_NAME")
+    if name is not None and branch is not None:
+        project, _, last = name.rpartition("/")
+        if project and unquote(last) == branch:
+            return project
     return name
 
 

@@ -272,6 +272,23 @@ def test_a_multibranch_project_of_jenkins_is_one_pipeline_whatever_the_branch() 
 
 
 @pytest.mark.parametrize(
+    ("job", "branch", "pipeline"),
+    [
+        ("folder/tests", "feature/x", "folder/tests"),
+        ("folder/tests", "main", "folder/tests"),
+        ("tests", "tests", "tests"),
+        ("folder/widgets/main", "main", "folder/widgets"),
+        ("widgets/a%2Fb%25c%23%3F%5B%5D%5Cé+d", "a/b%c#?[]\\é+d", "widgets"),
+        ("widgets/" + "long-" * 20, "long-" * 20, "widgets"),
+    ],
+)
+def test_a_job_of_jenkins_may_have_a_parameter_with_the_name_of_a_branch(
+    job: str, branch: str, pipeline: str
+) -> None:
+    assert find(JENKINS | {"JOB_NAME": job, "BRANCH_NAME": branch}).pipeline == pipeline
+
+
+@pytest.mark.parametrize(
     ("stated", "branch"),
     [
         ("refs/remotes/origin/main", "main"),

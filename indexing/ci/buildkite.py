@@ -34,13 +34,21 @@ def read_job(environment: Environment) -> JobFacts:
         ),
         commit=commit,
         pipeline=stated(environment, "BUILDKITE_PIPELINE_SLUG"),
-        job=stated(environment, "BUILDKITE_LABEL", "BUILDKITE_STEP_KEY"),
+        job=_find_job(environment),
         run_id=stated(environment, "BUILDKITE_BUILD_ID"),
         attempt=retries + 1,
         pull_number=number_in(environment, "BUILDKITE_PULL_REQUEST"),
         job_url=_find_url(environment),
         notes=tuple(notes),
     )
+
+
+def _find_job(environment: Environment) -> str | None:
+    names = ["BUILDKITE_LABEL", "BUILDKITE_STEP_KEY"]
+    if stated(environment, "BUILDKITE_PARALLEL_JOB_COUNT"):
+        # Shards are one job. A label may have the number of its shard, which `%n` stands for.
+        names.reverse()
+    return stated(environment, *names)
 
 
 def _find_url(environment: Environment) -> str | None:

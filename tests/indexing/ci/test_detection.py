@@ -244,6 +244,13 @@ def test_gitlab_shards_are_one_job_and_a_matrix_is_many() -> None:
     assert find(GITLAB | {"CI_PIPELINE_NAME": "Nightly"}).pipeline == "Nightly"
 
 
+def test_buildkite_shards_are_one_job_if_their_step_has_a_key() -> None:
+    assert find(BUILDKITE | {"BUILDKITE_LABEL": "specs"}).job == "specs"
+    shard = BUILDKITE | {"BUILDKITE_LABEL": "specs 1/5", "BUILDKITE_PARALLEL_JOB_COUNT": "5"}
+    assert find(shard).job == "unit-step"
+    assert find(shard | {"BUILDKITE_STEP_KEY": ""}).job == "specs 1/5"
+
+
 def test_a_project_of_a_subgroup_is_not_mistaken_for_another() -> None:
     facts = find(GITLAB | {"CI_PROJECT_PATH": "acme/tools/widgets"})
     assert facts.repository is None

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -15,28 +16,71 @@ BASH = shutil.which("bash") or "bash"
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 
 
-def run(tmp_path: Path, **inputs: str) -> list[str]:
-    """Run the last step with a command that prints its arguments, one a line."""
-    values = {name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()}
-    values |= {name.replace("_", "-"): value for name, value in inputs.items()}
-    command = tmp_path / "mergewatch" / "bin" / "mergewatch"
+# Prints its arguments, one a line.
+PRINT = '#!/bin/sh\nprintf "%s\\n" "$@"\n'
+
+
+def put(command: Path, script: str = PRINT) -> None:
     command.parent.mkdir(parents=True, exist_ok=True)
-    command.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
+    command.write_text(script, encoding="utf-8")
     command.chmod(0o755)
-    step = ACTION["runs"]["steps"][-1]
-    environment = {
-        name: values[expression.removeprefix("${{ inputs.").removesuffix(" }}")]
-        for name, expression in step["env"].items()
-    }
+
+
+def run_step(step: dict[str, Any], environment: dict[str, str]) -> list[str]:
     done = subprocess.run(
         [BASH, "-eo", "pipefail", "-c", step["run"]],
-        env={**os.environ, "RUNNER_TEMP": str(tmp_path), **environment},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=True,
         timeout=30,
     )
     return done.stdout.splitlines()
+
+
+def run(tmp_path: Path, system: str = "Linux", commands: str = "bin", **inputs: str) -> list[str]:
+    """Run the last step with a command that prints its arguments, one a line."""
+    values = {name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()}
+    values |= {name.replace("_", "-"): value for name, value in inputs.items()}
+    put(tmp_path / "mergewatch" / commands / "mergewatch")
+    step = ACTION["runs"]["steps"][-1]
+    environment = {
+        name: values[expression.removeprefix("${{ inputs.").removesuffix(" }}")]
+        for name, expression in step["env"].items()
+    }
+    return run_step(step, {"RUNNER_OS": system, "RUNNER_TEMP": str(tmp_path), **environment})
+
+
+SYSTEMS = pytest.mark.parametrize(
+    ("system", "python", "commands"),
+    [("Linux", "python3", "bin"), ("macOS", "python3", "bin"), ("Windows", "python", "Scripts")],
+)
+
+
+@SYSTEMS
+def test_the_command_is_installed_into_an_environment_of_its_own(
+    tmp_path: Path, system: str, python: str, commands: str
+) -> None:
+    own = tmp_path / "temp" / "mergewatch" / commands / "python"
+    put(own)
+    put(tmp_path / "path" / python)
+    environment = {
+        "PATH": str(tmp_path / "path"),
+        "RUNNER_OS": system,
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+        "SOURCE": "the source",
+    }
+    assert run_step(ACTION["runs"]["steps"][0], environment) == [
+        *("-m", "venv", str(tmp_path / "temp" / "mergewatch")),
+        *("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "the source"),
+    ]
+
+
+@SYSTEMS
+def test_the_command_runs_where_it_was_installed(
+    tmp_path: Path, system: str, python: str, commands: str
+) -> None:
+    assert run(tmp_path, system, commands, paths="a")[:2] == ["ci", "junit"]
 
 
 def test_only_set_inputs_become_options(tmp_path: Path) -> None:

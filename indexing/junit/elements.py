@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -72,6 +72,12 @@ _TEARDOWN: Final = "failed on teardown with"
 # How many failed cases may come between: more than processes that run tests at once.
 _MAX_BETWEEN: Final = 256
 
+# TestCafe's reporter writes these behind the name of a test, in this order: an unstable test needed
+# retries. https://github.com/DevExpress/testcafe-reporter-xunit
+_TESTCAFE_SUITE: Final = "TestCafe Tests: "
+_TESTCAFE_UNSTABLE: Final = " (unstable)"
+_TESTCAFE_SCREENSHOTS: Final = " (screenshots: "
+
 # How many characters of an untrusted element name an error message repeats.
 _SHOWN_NAME_LENGTH: Final = 80
 
@@ -82,6 +88,7 @@ class _Suite:
 
     timestamp: datetime | None = None
     filepath: str | None = None
+    is_testcafe: bool = False
 
     def enclose(self, attributes: Mapping[str, str]) -> _Suite:
         """Return the values that an element with these attributes passes on.
@@ -171,7 +178,9 @@ class CaseCollector:
             self._start_in_case(self._case, name, attributes)
         elif name in _SUITES:
             self._failed.clear()
-            self._suites.append(self._suites[-1].enclose(attributes))
+            is_testcafe = attributes.get("name", "").startswith(_TESTCAFE_SUITE)
+            suite = self._suites[-1].enclose(attributes)
+            self._suites.append(replace(suite, is_testcafe=is_testcafe))
         elif self._depth == 1:
             raise ReportError(
                 f"not a JUnit report: its root is <{_shorten(name)}>, "
@@ -265,6 +274,9 @@ class CaseCollector:
     def _finish(self, case: _OpenCase) -> ReportCase | RefusedCase:
         attributes = case.attributes
         class_name, name = _stated(attributes, "classname"), _stated(attributes, "name")
+        if name is not None and self._suites[-1].is_testcafe:
+            name, is_unstable = _read_testcafe_name(name)
+            case.retried = case.retried or is_unstable
         try:
             test_name = check_stored_name(".".join(part for part in (class_name, name) if part))
         except InvalidValueError as error:
@@ -310,6 +322,14 @@ def _skip(case: _OpenCase, attributes: Mapping[str, str]) -> None:
     else:
         case.skipped = True
         case.may_fail = case.may_fail or _says(attributes, _EXPECTED_TO_FAIL)
+
+
+def _read_testcafe_name(name: str) -> tuple[str | None, bool]:
+    """Return the name of the test alone, and whether it was unstable."""
+    before, screenshots, _ = name.rpartition(_TESTCAFE_SCREENSHOTS)
+    if screenshots and name.endswith(")"):
+        name = before
+    return name.removesuffix(_TESTCAFE_UNSTABLE) or None, name.endswith(_TESTCAFE_UNSTABLE)
 
 
 def _says(attributes: Mapping[str, str], words: Mapping[str, frozenset[str]]) -> bool:

@@ -124,6 +124,29 @@ def test_a_failure_that_the_runner_does_not_count_is_a_skip(skipped: str) -> Non
     assert (case.failure_type, case.failure_message, case.failure_trace) == (None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("written", "inside", "name", "retried"),
+    [
+        ("logs in", "", "logs in", False),
+        ("logs in (unstable)", "", "logs in", True),
+        ("logs in (unstable)", "<failure/>", "logs in", False),
+        ("logs in (screenshots: /tmp/a (1)/b)", "", "logs in", False),
+        ("logs in (unstable) (screenshots: /tmp/a)", "", "logs in", True),
+        ("(unstable) logs in", "", "(unstable) logs in", False),
+        ("shows (screenshots: none) here", "", "shows (screenshots: none) here", False),
+    ],
+)
+def test_what_testcafe_writes_behind_a_name_is_no_part_of_it(
+    written: str, inside: str, name: str, retried: bool
+) -> None:
+    test_case = f'<testcase classname="Page" file="a.js" name="{written}">{inside}</testcase>'
+    (case,) = read_cases(f'<testsuite name="TestCafe Tests: Chrome">{test_case}</testsuite>')
+    assert (case.test_name, case.function_name) == (f"Page.{name}", name)
+    assert case.needed_retries is retried
+    other = read_one(test_case)
+    assert (other.test_name, other.needed_retries) == (f"Page.{written}", False)
+
+
 def test_a_failure_has_its_type_and_message() -> None:
     case = read_one(
         '<testcase name="n"><failure type="T" message="first">body</failure>'

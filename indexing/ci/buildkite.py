@@ -39,6 +39,7 @@ def read_job(environment: Environment) -> JobFacts:
         attempt=retries + 1,
         pull_number=number_in(environment, "BUILDKITE_PULL_REQUEST"),
         job_url=_find_url(environment),
+        workspace=stated(environment, "BUILDKITE_BUILD_CHECKOUT_PATH"),
         notes=tuple(notes),
     )
 

@@ -40,4 +40,11 @@ def read_job(environment: Environment) -> JobFacts:
         run_id=stated(environment, "CIRCLE_WORKFLOW_ID", "CIRCLE_BUILD_NUM"),
         pull_number=number_in(environment, "CIRCLE_PR_NUMBER") or pull_of_page(page)[1],
         job_url=read_job_url(stated(environment, "CIRCLE_BUILD_URL")),
+        workspace=_find_workspace(environment),
     )
+
+
+def _find_workspace(environment: Environment) -> str | None:
+    """Return the working directory; CircleCI writes the home directory as `~`."""
+    folder, home = stated(environment, "CIRCLE_WORKING_DIRECTORY"), stated(environment, "HOME")
+    return home + folder[1:] if folder and home and folder.startswith("~") else folder

@@ -34,8 +34,9 @@ class JobFacts:
     `branch` is the head of a pull request, as `owner:branch` if it comes from a fork, and
     `refs/tags/…` for a tag, so neither can be mistaken for a branch of the repository.
     `base_branch` is the branch that the pull request or merge queue is for. `commit` is the pull
-    request's own head, not its merge with the base, if the CI distinguishes them. `notes` say why a
-    variable was not used; they show no value, since addresses can hold credentials.
+    request's own head, not its merge with the base, if the CI distinguishes them. `workspace` is
+    the folder that the repository is checked out into. `notes` say why a variable was not used;
+    they show no value, since addresses can hold credentials.
     """
 
     ci: str
@@ -50,6 +51,7 @@ class JobFacts:
     pull_number: int | None = None
     pull: PullRequest | None = None
     job_url: str | None = None
+    workspace: str | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -73,6 +73,7 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
         pull_number=head.pull_number,
         pull=head.pull,
         job_url=_find_url(environment),
+        workspace=stated(environment, "GITHUB_WORKSPACE"),
         notes=(head.note,) if head.note else (),
     )
 

@@ -54,6 +54,7 @@ def read_job(environment: Environment) -> JobFacts:
         pull_number=number_in(environment, "CI_MERGE_REQUEST_IID")
         or number_in(environment, "CI_EXTERNAL_PULL_REQUEST_IID"),
         job_url=read_job_url(stated(environment, "CI_JOB_URL", "CI_PIPELINE_URL")),
+        workspace=stated(environment, "CI_PROJECT_DIR"),
         notes=notes,
     )
 

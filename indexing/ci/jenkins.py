@@ -51,6 +51,7 @@ def read_job(environment: Environment) -> JobFacts:
         run_id=stated(environment, "BUILD_TAG", "BUILD_ID", "BUILD_NUMBER"),
         pull_number=number_in(environment, "CHANGE_ID") or page_number,
         job_url=read_job_url(stated(environment, "BUILD_URL")),
+        workspace=stated(environment, "WORKSPACE"),
         notes=notes,
     )
 

@@ -32,7 +32,8 @@ _SUFFIXES: Final = (".xml", ".xml.gz")
 class ReportRequest:
     """A report file or a folder of them, with the facts of its CI job.
 
-    `started_at`, if set, is the time of all executions.
+    `started_at`, if set, is the time of all executions. `workspace` is the folder that the
+    repository is checked out into: paths of test files within it become relative to it.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class ReportRequest:
     framework: str | None = None
     framework_version: str | None = None
     language: str | None = None
+    workspace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,12 +249,28 @@ def _to_execution(
         framework=request.framework,
         framework_version=request.framework_version,
         language=request.language,
-        filepath=case.filepath,
+        filepath=_relate(case.filepath, request.workspace),
         function_name=case.function_name,
         failure_type=case.failure_type,
         failure_message=case.failure_message,
         failure_trace=case.failure_trace,
     )
+
+
+def _relate(path: str | None, workspace: str | None) -> str | None:
+    """Return the path of a test file relative to the workspace, if it is in there.
+
+    PHPUnit and some others write absolute paths. Only paths within the repository match owners and
+    directories, and are the same on all machines.
+    """
+    if path is None or workspace is None:
+        return path
+    folder = workspace.rstrip("/\\") + "/"
+    is_within = path.startswith(folder)
+    if "\\" in workspace:
+        # On Windows, some tools write slashes instead.
+        is_within = path.replace("\\", "/").startswith(folder.replace("\\", "/"))
+    return path[len(folder) :] or path if is_within else path
 
 
 def _expand(request: ReportRequest | Refusal) -> Iterator[ReportRequest | Refusal]:

@@ -72,7 +72,10 @@ def junit(
     else:
         missing = () if paths else ("PATH (or --manifest)",)
         repository, run = make_run({**options, "repository": repository}, facts, missing)
-        requests = make_requests(paths, repository, run, options["started_at"], framework_options)
+        workspace = facts.workspace if facts else None
+        requests = make_requests(
+            paths, repository, run, options["started_at"], framework_options, workspace
+        )
     finish_ingest(ctx, _load(settings, requests, str(repository)))
 
 

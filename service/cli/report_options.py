@@ -75,8 +75,9 @@ def make_requests(
     run: Run,
     started_at: datetime | None,
     framework_options: FrameworkOptions,
+    workspace: str | None,
 ) -> list[ReportRequest]:
-    """Return one request for each path.
+    """Return one request for each path; `workspace` is the folder of the repository.
 
     Raises:
         click.UsageError: `started_at` is outside the accepted range.
@@ -86,7 +87,9 @@ def make_requests(
     except InvalidValueError as error:
         raise click.UsageError(str(error).replace("started_at", "--started-at", 1)) from error
     return [
-        ReportRequest(path, repository, run, started_at=started_at, **framework_options)
+        ReportRequest(
+            path, repository, run, started_at=started_at, workspace=workspace, **framework_options
+        )
         for path in paths
     ]
 

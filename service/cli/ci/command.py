@@ -98,7 +98,10 @@ def ci_junit(
     missing = () if paths else ("PATH",)
     repository, run = make_run({**options, "repository": repository}, facts, missing)
     target = target_branch or (facts.base_branch if facts else None) or run.branch
-    requests = make_requests(paths, repository, run, options["started_at"], framework_options)
+    workspace = facts.workspace if facts else None
+    requests = make_requests(
+        paths, repository, run, options["started_at"], framework_options, workspace
+    )
     check = _JobCheck(requests, test_exit_code)
     if settings.url is None or settings.token is None:
         decision = with_store(

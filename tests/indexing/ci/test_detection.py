@@ -112,6 +112,25 @@ def test_the_base_of_the_merge_queue_on_github_is_that_of_its_pull_requests(
 
 
 @pytest.mark.parametrize(
+    ("environment", "workspace"),
+    [
+        (GITHUB, None),
+        (GITHUB | {"GITHUB_WORKSPACE": "/home/runner/work/w/w"}, "/home/runner/work/w/w"),
+        (GITLAB | {"CI_PROJECT_DIR": "/builds/acme/widgets"}, "/builds/acme/widgets"),
+        (JENKINS | {"WORKSPACE": "/var/jenkins/tests"}, "/var/jenkins/tests"),
+        (BUILDKITE | {"BUILDKITE_BUILD_CHECKOUT_PATH": "/builds/w"}, "/builds/w"),
+        (CIRCLECI | {"CIRCLE_WORKING_DIRECTORY": "~/p", "HOME": "/home/c"}, "/home/c/p"),
+        (CIRCLECI | {"CIRCLE_WORKING_DIRECTORY": "~", "HOME": "/home/c"}, "/home/c"),
+        (CIRCLECI | {"CIRCLE_WORKING_DIRECTORY": "/w/p", "HOME": "/home/c"}, "/w/p"),
+    ],
+)
+def test_the_folder_of_the_repository_is_known(
+    environment: dict[str, str], workspace: str | None
+) -> None:
+    assert find(environment).workspace == workspace
+
+
+@pytest.mark.parametrize(
     ("environment", "url"),
     [
         (GITHUB, "https://code.example/acme/widgets/actions/runs/7001/attempts/2"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -288,6 +289,30 @@ async def test_what_the_job_and_the_case_know_is_shown_of_the_test(
     assert (metadata.framework, metadata.framework_version) == ("pytest", "9")
     assert (metadata.language, metadata.filepath) == ("python", "c.py")
     assert metadata.function_name == "n"
+
+
+@pytest.mark.parametrize(
+    ("path", "workspace", "stored"),
+    [
+        ("/w/repo/tests/a.php", "/w/repo", "tests/a.php"),
+        ("/w/repo/tests/a.php", "/w/repo/", "tests/a.php"),
+        (r"D:\a\repo\tests\a.js", r"D:\a\repo", r"tests\a.js"),
+        ("D:/a/repo/tests/a.js", r"D:\a\repo", "tests/a.js"),
+        ("/w/repository/a.php", "/w/repo", "/w/repository/a.php"),
+        ("/elsewhere/a.php", "/w/repo", "/elsewhere/a.php"),
+        ("tests/a.php", "/w/repo", "tests/a.php"),
+        ("/w/repo/", "/w/repo", "/w/repo/"),
+        ("/w/repo/tests/a.php", None, "/w/repo/tests/a.php"),
+        ("/a.php", "/", "a.php"),
+    ],
+)
+async def test_a_file_in_the_workspace_is_stored_relative_to_it(
+    store: Store, folder: Path, path: str, workspace: str | None, stored: str
+) -> None:
+    report = folder / "a.xml"
+    report.write_text(REPORT.format(f'<testcase name="n" file="{path}"/>'))
+    await ingest(store, replace(request_for(report), workspace=workspace))
+    assert (await find(store, "n")).metadata.filepath == stored
 
 
 @pytest.mark.parametrize(

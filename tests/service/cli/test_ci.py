@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -72,6 +73,17 @@ def test_a_job_needs_no_option_and_sees_what_was_found(
     (run,) = stored_runs(settings)
     assert run[:8] == ("acme/widgets", "mend", "0ddba11", "Tests", "unit", "7001", 2, 17)
     assert orjson.loads(str(run[8]))["user_login"] == "mona"
+
+
+def test_files_of_tests_are_relative_to_the_folder_of_the_repository(
+    command: Command, settings: Mapping[str, str], report: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter(monkeypatch, GITHUB | {"GITHUB_WORKSPACE": "/home/runner/work/w/w"}, {})
+    case = '<testcase name="n" file="/home/runner/work/w/w/tests/a.php"/>'
+    Path(report).write_text(f"<testsuite>{case}</testsuite>")
+    command("ingest", "junit", report, "--branch=main")
+    with closing(sqlite3.connect(Path(settings["MERGEWATCH_DATA_DIR"]) / "mergewatch.db")) as store:
+        assert store.execute("SELECT filepath FROM tests").fetchall() == [("tests/a.php",)]
 
 
 def test_options_stand_above_the_environment(

@@ -109,4 +109,7 @@ async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
     template = "problem_part.html" if page.is_fragment else "problem.html"
     response = await page.show(template, problem.status, problem=problem)
     response.headers.update(problem.headers)
+    if page.is_fragment:
+        # Within the element that htmx would replace, so that the next answer has a place to go.
+        response.headers["HX-Reswap"] = "innerHTML"
     return response

@@ -1,0 +1,70 @@
+"""Parts of pages that scripts load: an error in one leaves the page usable."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from playwright.async_api import expect
+
+from indexing.errors import StoreUnavailableError
+from indexing.models.keys import Scope
+from tests.service.front_door import FrontDoor
+from tests.service.ui.logged import LOG
+from tests.service.ui.shown import BROKEN, FLAKY, load_shown, page_of
+from tests.service.ui.test_sessions import Client
+from tests.service.ui.visitor import Visitor
+
+TESTS = "/ui/acme/widgets/tests"
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_list_can_be_filtered_again_after_an_error(
+    site: FrontDoor, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def search(*_: object) -> None:
+        raise StoreUnavailableError("the store is being restarted")
+
+    await load_shown(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go(TESTS)
+    results, glob = page.locator("#results"), page.get_by_label("Test name, with * and ?")
+    await glob.fill("lid")
+    visitor.refusals += 1
+    with monkeypatch.context() as patch:
+        patch.setattr(site.reader, "search_tests", search)
+        await page.get_by_role("button", name="Apply").click()
+        await expect(results).to_contain_text("Not just now")
+    assert await visitor.find_violations() == []
+    # Not found in the cache, as no answer was kept for it.
+    await glob.fill("hinge")
+    await page.get_by_role("button", name="Apply").click()
+    await expect(results.get_by_role("link", name=FLAKY).first).to_be_visible()
+    await expect(results.get_by_role("link", name=BROKEN)).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{TESTS}?sort=colour",
+        f"{LOG}?pull_request=x",
+        "/ui/acme/absent/events/counts",
+        f"{page_of(FLAKY)}/failures/{uuid.UUID(int=1)}",
+        "/ui/acme/absent/worst",
+    ],
+)
+async def test_an_error_goes_into_the_element_that_it_would_replace(
+    door: FrontDoor, path: str
+) -> None:
+    await load_shown(door.store)
+    door.key = await door.add_key(name="on call", scope=Scope.READ)
+    door.client.cookie_jar.clear()
+    client = Client(door)
+    await client.sign_in()
+    answer = await client.get(path, **{"HX-Request": "true"})
+    assert answer.status in (404, 422)
+    assert answer.headers["HX-Reswap"] == "innerHTML"
+    assert answer.body.lstrip().startswith(b'<div class="state broken"')
+    assert "HX-Reswap" not in (await client.get(path)).headers

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from aiohttp import web
@@ -14,7 +14,7 @@ from aiohttp import web
 from indexing.errors import StoreUnavailableError
 from indexing.events.catalogue import CATALOGUE
 from indexing.events.outcomes import decide_outcome
-from indexing.timestamps import parse_timestamp
+from indexing.timestamps import format_timestamp, parse_timestamp
 from service.auth.principal import Principal
 from service.http.accept import CSV, NDJSON
 from service.http.problems import Problem
@@ -33,7 +33,15 @@ from service.ui.event_view import (
     show_moment,
 )
 from service.ui.page_context import PageContext
-from service.ui.queries import Pairs, first_of, page_links, read_pairs, values_of, write_pairs
+from service.ui.queries import (
+    Pairs,
+    first_of,
+    page_links,
+    read_pairs,
+    values_of,
+    without,
+    write_pairs,
+)
 from service.ui.trees import Budget, Node, draw_tree, preview
 
 PER_PAGE: Final = 50
@@ -236,7 +244,6 @@ async def _count(api: Api, path: Mapping[str, str], asked: Pairs) -> Any:
 def _make_rows(events: Sequence[dict[str, Any]], view: EventView, walk: Pairs) -> list[EventRow]:
     left = _PAGE_CHARACTERS
     rows = []
-    here = [*walk, *([("cursor", view.cursor)] if view.cursor else [])]
     for event in events:
         metadata = event["metadata"]
         is_open = str(event["id"]) == view.opened
@@ -258,10 +265,19 @@ def _make_rows(events: Sequence[dict[str, Any]], view: EventView, walk: Pairs) -
                 budget.is_spent,
                 is_open,
                 None if pull is None else view.only_pull(pull).query(),
-                write_pairs([*here, (OPEN, str(event["id"]))]),
+                write_pairs([*_lead_to(event, view, walk), (OPEN, str(event["id"]))]),
             )
         )
     return rows
+
+
+def _lead_to(event: Mapping[str, Any], view: EventView, walk: Pairs) -> Pairs:
+    """Return the parameters of a page that contains the event, whatever arrives later."""
+    if view.cursor:
+        return [*walk, ("cursor", view.cursor)]
+    # The first page begins with the newest event, so the range ends with this one.
+    end = parse_timestamp(event["received_at"]) + timedelta.resolution
+    return [*without(walk, (TO,)), (TO, format_timestamp(end))]
 
 
 def _followed_types(view: EventView) -> list[str]:

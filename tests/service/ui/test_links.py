@@ -13,6 +13,7 @@ from indexing.models.keys import Scope
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, load_log
+from tests.service.ui.shown import BROKEN, load_shown, page_of
 from tests.service.ui.test_sessions import Client
 
 
@@ -54,3 +55,16 @@ async def test_the_link_of_an_event_leads_to_it_after_newer_ones_arrived(
         name = link.partition("#")[2]
         assert f'id="{name}">' in opened
         assert "<details open>" in opened.partition(f'id="{name}">')[2].partition("</td>")[0]
+
+
+async def test_the_page_of_a_refused_quarantine_leads_on(client: Client) -> None:
+    await load_shown(client.door.store, days=30)
+    place = page_of(BROKEN)
+    sent = {"csrf": await client.proof(place), "reason": "x" * 1_001}
+    refused = await client.post(f"{place}/quarantine", sent)
+    assert refused.status == 422
+    links = links_in(refused.body.decode(), r"[^\"]*\?(?!v=)[^\"]*")
+    assert any("cursor=" in each for each in links)
+    assert any("commit=" in each for each in links)
+    for link in {each.partition("#")[0] for each in links}:
+        await read(client, urljoin(f"{place}/quarantine", link))

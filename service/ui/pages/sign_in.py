@@ -51,9 +51,18 @@ async def show_form(page: PageContext) -> web.StreamResponse:
     """GET /ui/sign-in; signs in if the URL has a sign-in link."""
     link = page.request.query.get(LINK_FIELD)
     following = _choose_next(page.request.query.get("next", ""))
+    is_plain = _is_plain_and_remote(page)
     if link is None or page.request.method != "GET":
-        has_ended = ENDED_FIELD in page.request.query
-        return await _show(page, following, _guess_repository(following), has_ended=has_ended)
+        return await _show(
+            page,
+            following,
+            _guess_repository(following),
+            has_ended=ENDED_FIELD in page.request.query,
+            warning=_BAD_TRANSPORT if is_plain else None,
+        )
+    if is_plain:
+        # The browser would drop the session, and the link would be used up.
+        return await _show(page, following, wrong=_BAD_TRANSPORT)
     key_id = await page.dashboard.links.redeem(link)
     if key_id is None or await find_of_key(page.request, key_id) is None:
         return await _show(page, following, wrong=_BAD_LINK)
@@ -62,11 +71,12 @@ async def show_form(page: PageContext) -> web.StreamResponse:
 
 async def sign_in(page: PageContext) -> web.StreamResponse:
     """POST /ui/sign-in."""
+    if _is_plain_and_remote(page):
+        # Before the form is read: without its cookie, it looks like the form of another session.
+        return await _show(page, "", wrong=_BAD_TRANSPORT)
     form = await read_form(page.request, page.session, page.dashboard.public_url)
     following = _choose_next(first(form, "next"))
     credential, repository = first(form, "key"), first(form, "repository")
-    if _is_plain_and_remote(page):
-        return await _show(page, following, repository, wrong=_BAD_TRANSPORT)
     # What is almost a key is not sent to the code host.
     if page.dashboard.token_sessions is None or credential.startswith(KEY_PREFIX):
         key_id = await _find_key_id(page, credential)
@@ -112,6 +122,7 @@ async def _show(
     wrong: str | None = None,
     wrong_repository: str | None = None,
     has_ended: bool = False,
+    warning: str | None = None,
 ) -> web.StreamResponse:
     return await page.show(
         "sign_in.html",
@@ -120,6 +131,7 @@ async def _show(
         has_ended=has_ended,
         repository_text=repository[:_MAX_SHOWN],
         takes_tokens=page.dashboard.token_sessions is not None,
+        warning=warning,
         wrong=wrong,
         wrong_repository=wrong_repository,
     )
@@ -174,6 +186,16 @@ def _choose_next(text: str) -> str:
 
 
 def _is_plain_and_remote(page: PageContext) -> bool:
-    """Whether the page came over plain HTTP from another machine; browsers drop its cookie."""
-    origin = page.request.headers.get("Origin", "")
-    return origin.startswith("http:") and not is_loopback(page.request)
+    """Whether the page came over plain HTTP from another machine; browsers drop its cookie.
+
+    Forms name their scheme in `Origin`. Other requests have no such header, but browsers send
+    `Sec-Fetch-Site` over HTTPS and on loopback alone (https://www.w3.org/TR/fetch-metadata/).
+    """
+    request = page.request
+    if is_loopback(request):
+        return False
+    origin = request.headers.get("Origin")
+    if origin is not None:
+        return origin.startswith("http:")
+    has_tls = request.headers.get("X-Forwarded-Proto", "").lower() == "https"
+    return not has_tls and "Sec-Fetch-Site" not in request.headers

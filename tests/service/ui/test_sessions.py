@@ -115,15 +115,31 @@ async def test_away_from_loopback_the_cookie_is_for_https_alone(client: Client) 
     assert away.headers["Set-Cookie"].startswith("__Host-mergewatch=")
     assert "Secure" in away.headers["Set-Cookie"]
     assert "Path=/" in away.headers["Set-Cookie"]
-    proof = re.search(rb'name="csrf" value="([^"]+)"', away.body)
-    assert proof is not None
-    told = await client.post(
-        "/ui/sign-in",
-        {"csrf": proof[1].decode(), "key": client.door.key},
-        Host="ci.example",
-        Origin="http://ci.example",
-    )
+
+
+AWAY = "http://ci.example"
+OVER_TLS = {"Sec-Fetch-Site": "none"}
+
+
+async def test_over_plain_http_from_another_machine_the_page_says_so(client: Client) -> None:
+    shown = await client.get("/ui/sign-in", Host="ci.example")
+    assert (shown.status, b"over plain HTTP" in shown.body) == (200, True)
+    for headers in (OVER_TLS, {"X-Forwarded-Proto": "https"}):
+        safe = await client.get("/ui/sign-in", Host="ci.example", **headers)
+        assert b"over plain HTTP" not in safe.body
+    # Browsers drop the cookie of such a page.
+    client.cookies.clear()
+    fields = {"csrf": "x", "key": client.door.key}
+    told = await client.post("/ui/sign-in", fields, Host="ci.example", Origin=AWAY)
     assert (told.status, b"over plain HTTP" in told.body) == (403, True)
+    assert client.door.key.encode() not in told.body
+
+
+async def test_a_link_that_is_opened_over_plain_http_is_not_used_up(client: Client) -> None:
+    path = f"/ui/sign-in?link={await make_link_of(client.door)}"
+    told = await client.get(path, Host="ci.example")
+    assert (told.status, b"over plain HTTP" in told.body) == (403, True)
+    assert (await client.get(path, Host="ci.example", **OVER_TLS)).status == 303
 
 
 async def test_a_session_is_worth_nothing_once_its_key_is_revoked_or_eight_hours_have_passed(

@@ -137,14 +137,23 @@
   // New rows are fetched from the server, which filters and escapes them, at most this often.
   const SHORTEST = 2_000;
   const LONGEST = 60_000;
+  // While the user reads, they are only counted, in the end at most this often.
+  const WHILE_READ = 10_000;
   const types = live.dataset.types.split(" ").filter(Boolean);
-  const pulls = live.dataset.pulls.split(" ").filter(Boolean);
+  // As numbers on both sides, which may be as large as to be rounded.
+  const pulls = live.dataset.pulls.split(" ").filter(Boolean).map(Number);
   let source = null;
-  let waiting = 0;
   let timer = null;
   let delay = SHORTEST;
-  // Whether the rows may lack events from before the stream was open.
+  // The request for rows that is under way; there is one at most, so none arrives out of order.
+  let loading = null;
+  // Whether an event arrived since the newest request, and whether the rows may lack events from
+  // before the stream was open.
+  let heard = false;
   let behind = false;
+  // Whether the user asked for the rows that arrived, and what the button says meanwhile.
+  let wanted = false;
+  let offered = "";
 
   const say = (state, text) => {
     live.className = `live ${state}`;
@@ -163,51 +172,89 @@
     );
   };
 
-  const offer = () => {
-    arrived.hidden = waiting === 0;
-    if (waiting === 0) return;
+  const offer = (text) => {
+    offered = text;
+    arrived.hidden = text === "";
+    if (text === "") return;
     const button = arrived.querySelector("button") ?? document.createElement("button");
     button.type = "button";
     button.className = "button tiny";
-    button.textContent = waiting === 1 ? "Show 1 new event" : `Show ${waiting} new events`;
-    button.onclick = () => load();
+    button.textContent = text;
+    button.onclick = () => {
+      wanted = true;
+      load();
+    };
     if (button.parentElement === null) arrived.append(button);
   };
 
-  const swap = (text) => {
-    const old = document.getElementById("results");
-    const known = new Set([...old.querySelectorAll("tr.entry")].map((row) => row.id));
-    const opened = [...old.querySelectorAll("tr.entry:has(td.time > details[open])")].map((row) => row.id);
+  const entries = (list) => [...list.querySelectorAll("tr.entry")];
+
+  const read = (text) => {
     const holder = document.createElement("template");
     holder.innerHTML = text;
     const fresh = holder.content.querySelector("#results");
     if (fresh === null) throw new Error("no rows");
-    for (const row of fresh.querySelectorAll("tr.entry")) {
-      if (!known.has(row.id)) row.classList.add("new");
-      if (opened.includes(row.id)) row.querySelector("details").open = true;
+    return fresh;
+  };
+
+  const listKnown = () => new Set(entries(document.getElementById("results")).map((row) => row.id));
+
+  // The list has been filtered by the server: not every event of the stream belongs to it.
+  const describe = (fresh) => {
+    const known = listKnown();
+    const rows = entries(fresh);
+    const count = rows.filter((row) => !known.has(row.id)).length;
+    if (count === 0) return "";
+    // With no row in common, there are more than fit on a page.
+    const more = known.size > 0 && count === rows.length ? " or more" : "";
+    return `Show ${count}${more} new ${count === 1 && !more ? "event" : "events"}`;
+  };
+
+  const swap = (fresh) => {
+    const old = document.getElementById("results");
+    const known = listKnown();
+    const opened = [...old.querySelectorAll("tr.entry:has(td.time > details[open])")].map((row) => row.id);
+    for (const row of entries(fresh)) {
+      // Also closed as it was: the URL may name a row that the user has closed since.
+      if (known.has(row.id)) row.querySelector("details").open = opened.includes(row.id);
+      else row.classList.add("new");
     }
     old.replaceWith(fresh);
   };
 
   const load = async () => {
+    if (loading !== null) return;
     clearTimeout(timer);
     timer = null;
-    const counted = waiting;
+    heard = false;
+    const request = new AbortController();
+    loading = request;
     try {
       // Not the address of this page, which may be that of the page with its counts.
       const rows = `${live.dataset.rows}${location.search}`;
-      const answer = await fetch(rows, { headers: { "HX-Request": "true" } });
+      const options = { headers: { "HX-Request": "true" }, signal: request.signal };
+      const answer = await fetch(rows, options);
       if (answer.status === 204) return stop("lost", "Signed out");
       if (!answer.ok) throw new Error(String(answer.status));
-      swap(await answer.text());
-      waiting -= counted;
+      const fresh = read(await answer.text());
+      if (wanted || !isRead()) {
+        swap(fresh);
+        offer("");
+        wanted = false;
+        delay = SHORTEST;
+      } else {
+        offer(describe(fresh));
+        delay = Math.min(WHILE_READ, delay * 2);
+      }
       behind = false;
-      delay = SHORTEST;
     } catch {
+      if (request.signal.aborted) return;
+      heard = true;
       delay = Math.min(LONGEST, delay * 2);
+    } finally {
+      if (loading === request) loading = null;
     }
-    offer();
-    if (behind || waiting > 0) schedule();
+    if (behind || heard) schedule();
   };
 
   const schedule = () => {
@@ -216,25 +263,26 @@
     const wait = delay * (0.75 + Math.random() / 2);
     timer = setTimeout(() => {
       timer = null;
-      if (!isRead()) return load();
-      offer();
-      // How many events are missing is not known, so wait until they can be shown.
-      if (behind) schedule();
+      // A hidden page catches up when it is shown again.
+      if (!document.hidden) load();
     }, wait);
   };
 
   const hear = (event) => {
     if (pulls.length > 0) {
-      const pull = String(JSON.parse(event.data).pull_request);
+      const pull = JSON.parse(event.data).pull_request;
       if (!pulls.includes(pull)) return;
     }
-    waiting += 1;
+    heard = true;
     schedule();
   };
 
   const stop = (state, text) => {
     source?.close();
     source = null;
+    loading?.abort();
+    loading = null;
+    wanted = false;
     clearTimeout(timer);
     timer = null;
     say(state, text);
@@ -260,10 +308,11 @@
 
   pause.addEventListener("click", () => {
     if (source !== null) return stop("paused", "Paused");
+    wanted = true;
     start(load);
   });
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && (behind || waiting > 0)) schedule();
+    if (!document.hidden && (behind || heard || offered !== "")) schedule();
   });
   addEventListener("pagehide", () => source?.close());
   live.hidden = pause.hidden = false;

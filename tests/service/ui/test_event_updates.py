@@ -1,0 +1,97 @@
+"""The live event log in a real browser: what it loads, counts and offers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, Route, expect
+
+from indexing.models.events import StoredEvent
+from service.handlers import event_stream
+from service.streaming import hub
+from service.ui.pages import events
+from tests.builders import NOON, after, make_event
+from tests.service.front_door import FrontDoor
+from tests.service.ui.logged import LOG, QUEUED, load_log
+from tests.service.ui.visitor import Visitor
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
+
+VIEW = f"{LOG}?pull_request={QUEUED}"
+PATIENCE = 15_000
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
+    monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
+
+
+def merged(number: int, **about: Any) -> StoredEvent:
+    return make_event(number, NOON, event_type="action.merge", pull_request=QUEUED, **about)
+
+
+async def follow(site: FrontDoor, visitor: Visitor, path: str = VIEW) -> Locator:
+    """Open the log, and return its rows once it is live."""
+    await load_log(site.store)
+    await visitor.sign_in()
+    await visitor.go(path)
+    await expect(visitor.page.locator("#live")).to_have_text("Live")
+    site.clock.now = after(minutes=1)
+    return visitor.page.locator("#results tr.entry")
+
+
+async def test_only_events_that_match_the_view_are_offered(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    rows = await follow(site, visitor, f"{VIEW}&base_ref=main&not_trigger=nobody")
+    await rows.first.locator("td.time summary").click()
+    others = [merged(2_000, base_ref="next"), merged(2_001, base_ref="main", trigger="nobody")]
+    await site.store.write_events([*others, merged(2_002, base_ref="main")])
+    button = visitor.page.locator("#arrived button")
+    await expect(button).to_have_text("Show 1 new event", timeout=PATIENCE)
+    await button.click()
+    await expect(rows).to_have_count(9)
+    await expect(button).to_be_hidden()
+
+
+async def test_two_clicks_send_one_request_for_new_events(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    page, held, most, may_answer = visitor.page, 0, 0, asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        nonlocal held, most
+        held += 1
+        most = max(most, held)
+        await may_answer.wait()
+        await route.continue_()
+        held -= 1
+
+    rows = await follow(site, visitor)
+    await rows.first.locator("td.time summary").click()
+    await site.store.write_events([merged(2_000)])
+    button = page.locator("#arrived button")
+    await expect(button).to_have_text("Show 1 new event", timeout=PATIENCE)
+    await page.route("**/events?*", hold)
+    await button.dblclick()
+    may_answer.set()
+    await expect(rows).to_have_count(9)
+    await expect(button).to_be_hidden()
+    assert most == 1
+
+
+async def test_a_row_that_the_url_opens_can_be_closed(site: FrontDoor, visitor: Visitor) -> None:
+    rows = await follow(site, visitor, f"{VIEW}&event=1000")
+    details = visitor.page.locator("#e1000 td.time > details")
+    await expect(details).to_have_attribute("open", "")
+    await details.locator("summary").click()
+    await visitor.page.locator("h1").click()
+    for number in (1, 2):
+        await site.store.write_events([merged(2_000 + number)])
+        await expect(rows).to_have_count(8 + number, timeout=PATIENCE)
+        await expect(details).not_to_have_attribute("open", "")

@@ -30,7 +30,7 @@
       const label = (link) => link.getAttribute("aria-label");
       said.textContent = `${label(links[from]).split(" to ")[0]} to ${
         label(links[to]).split(" to ")[1].split(": ")[0]
-      }, ${to - from + 1} bars; Enter shows them`;
+      }, ${to === from ? "1 bar; Enter shows it" : `${to - from + 1} bars; Enter shows them`}`;
     };
 
     const giveUp = () => {
@@ -63,23 +63,21 @@
         last = at(moved);
         if (last !== first) draw();
       };
+      const listening = new AbortController();
+      const { signal } = listening;
       const end = () => {
-        document.removeEventListener("pointermove", move);
+        listening.abort();
         // A single bar is a link already.
         if (first !== null && last !== first) choose();
         else if (first !== null) giveUp();
       };
-      document.addEventListener("pointermove", move);
-      document.addEventListener("pointerup", end, { once: true });
-      document.addEventListener(
-        "pointercancel",
-        () => {
-          document.removeEventListener("pointermove", move);
-          document.removeEventListener("pointerup", end);
-          giveUp();
-        },
-        { once: true },
-      );
+      const cancel = () => {
+        listening.abort();
+        giveUp();
+      };
+      document.addEventListener("pointermove", move, { signal });
+      document.addEventListener("pointerup", end, { signal });
+      document.addEventListener("pointercancel", cancel, { signal });
     });
 
     bars.addEventListener("keydown", (event) => {

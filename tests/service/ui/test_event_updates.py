@@ -95,3 +95,19 @@ async def test_a_row_that_the_url_opens_can_be_closed(site: FrontDoor, visitor: 
         await site.store.write_events([merged(2_000 + number)])
         await expect(rows).to_have_count(8 + number, timeout=PATIENCE)
         await expect(details).not_to_have_attribute("open", "")
+
+
+async def test_a_selection_by_keyboard_survives_the_end_of_an_earlier_touch(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await follow(site, visitor, LOG)
+    page = visitor.page
+    bars = page.locator("#bars")
+    await bars.dispatch_event("pointerdown", {"button": 0})
+    await bars.dispatch_event("pointerup")
+    await page.locator('.histogram a[tabindex="0"]').focus()
+    await page.keyboard.press("Shift+ArrowLeft")
+    await expect(page.locator("#brush-said")).to_contain_text("2 bars")
+    await bars.dispatch_event("pointercancel")
+    await page.keyboard.press("Shift+ArrowRight")
+    await expect(page.locator("#brush-said")).to_contain_text("1 bar; Enter shows it")

@@ -150,6 +150,11 @@ def show_number(number: int) -> str:
     return f"{number:,}"
 
 
+def show_count(number: int, noun: str) -> str:
+    """Format a number of things; `noun` is the name of one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Strip:
     """A row of verdicts as an image: SVG paths by CSS class, the size, and a label."""
@@ -170,7 +175,8 @@ def draw_strip(verdicts: Sequence[str], slots: int = 20) -> Strip:
     counts = [f"{verdicts.count(each)} {each}" for each in _SHAPES if each in verdicts]
     label = "no verdict yet"
     if verdicts:
-        label = f"{len(verdicts)} verdicts: {', '.join(counts)}; newest {verdicts[-1]}"
+        number = show_count(len(verdicts), "verdict")
+        label = f"{number}: {', '.join(counts)}; newest {verdicts[-1]}"
     width = max(slots, len(verdicts)) * _STEP - 2
     return Strip(
         [(name, "".join(found)) for name, found in paths.items()], width, _STRIP_HEIGHT, label

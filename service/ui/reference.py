@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 import orjson
 
+from service.ui.formats import show_count
+
 # Each group, and the parts of a path that put an operation into it; the first match counts.
 _GROUPS: Final = (
     ("Event log", ("/logs",)),
@@ -26,12 +28,19 @@ _EXAMPLES: Final = {"owner": "acme", "repository": "widgets", "repository_name":
 _LIMITS: Final = (
     ("minimum", "at least {}"),
     ("maximum", "at most {}"),
-    ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"),
-    ("minItems", "at least {} times"),
-    ("maxItems", "at most {} times"),
+    ("minLength", "at least {}"),
+    ("maxLength", "at most {}"),
+    ("minItems", "at least {}"),
+    ("maxItems", "at most {}"),
     ("pattern", "matches {}"),
 )
+# What the limits of a size count.
+_COUNTED: Final = {
+    "minLength": "character",
+    "maxLength": "character",
+    "minItems": "time",
+    "maxItems": "time",
+}
 _FEW_CHOICES: Final = 12
 
 
@@ -178,7 +187,10 @@ def _read_parameter(found: Mapping[str, Any], field: str) -> Parameter:
     is_repeated = schema.get("type") == "array"
     inner = schema["items"] if is_repeated else schema
     limits = [
-        text.format(each[key]) for each in _levels(schema) for key, text in _LIMITS if key in each
+        text.format(show_count(each[key], _COUNTED[key]) if key in _COUNTED else each[key])
+        for each in _levels(schema)
+        for key, text in _LIMITS
+        if key in each
     ]
     default = schema.get("default")
     return Parameter(

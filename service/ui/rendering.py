@@ -62,6 +62,7 @@ def _environment() -> Environment:
     environment.filters.update(
         visible=formats.show_text,
         brief=formats.show_briefly,
+        count_of=formats.show_count,
         duration=formats.show_duration,
         exactly=formats.show_exactly,
         lines=partial(formats.show_text, lines=True),

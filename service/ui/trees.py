@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from indexing.events.json_text import encode
-from service.ui.formats import show_briefly, show_text
+from service.ui.formats import show_briefly, show_count, show_text
 
 # A value nested deeper than this is shown as JSON, because screens are too narrow for more levels.
 MAX_DEPTH: Final = 10
@@ -86,8 +86,7 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _size_of(value: Mapping[str, Any] | Sequence[Any]) -> str:
-    noun = "field" if isinstance(value, dict) else "item"
-    return f"{len(value):,} {noun}{'' if len(value) == 1 else 's'}"
+    return show_count(len(value), "field" if isinstance(value, dict) else "item")
 
 
 def _text_of(value: Any) -> str:

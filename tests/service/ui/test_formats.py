@@ -109,6 +109,7 @@ def test_a_strip_says_what_it_shows() -> None:
     # The newest verdict is the last of the twenty slots.
     assert dict(strip.paths)["pass"].endswith("M152 10h6v6h-6z")
     assert strip.width == 158
+    assert draw_strip(["passed"]).label == "1 verdict: 1 passed; newest passed"
 
 
 def test_a_reason_does_not_repeat_the_health_beside_it() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 
 from indexing.models.trends import TestStat
-from indexing.timestamps import format_timestamp
+from indexing.timestamps import format_timestamp, parse_timestamp
 from service.auth.principal import Principal
 from service.http.problems import Problem
 from service.routes import (
@@ -23,6 +25,7 @@ from service.routes import (
     LIST_QUARANTINES,
     LIST_TEST_TRANSITIONS,
 )
+from service.schemas.limits import RANGE_DAYS
 from service.ui.api import Api
 from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, draw_durations, spread_labels
 from service.ui.forms import Fields, first, read_form
@@ -41,7 +44,7 @@ from service.ui.queries import (
 _EXECUTIONS_PER_PAGE: Final = "20"
 _FAILURES_PER_PAGE: Final = "20"
 # The filters of the executions. The list of failures has a cursor parameter of its own.
-_FILTERS: Final = ("branch", "commit", "conclusion", "pipeline_name", "job_name")
+_FILTERS: Final = ("branch", "commit", "conclusion", "pipeline_name", "job_name", "start", "end")
 _FAILURES_CURSOR: Final = "failures"
 # The filters that the series of durations have too.
 _JOB_FILTERS: Final = ("pipeline_name", "job_name")
@@ -49,6 +52,15 @@ _CONCLUSIONS: Final = ("", "failed", "passed", "skipped")
 
 # The number of jobs that the page explains, worst first; a matrix can have many more.
 _MOST_JOBS: Final = 50
+
+# A target has at most 8,000 bytes, and there are thousands of links.
+_LONG_NAMES: Final = 1_000
+_LONG_COMMIT: Final = 200
+
+# The default range of the executions. The verdicts are those of as many days up to the newest
+# execution of the test, which may be older.
+_RANGE: Final = timedelta(days=RANGE_DAYS)
+_SECOND: Final = timedelta(seconds=1)
 
 _MOST_TRANSITIONS: Final = 12
 
@@ -132,6 +144,7 @@ async def _show(
     place = _place_of(page)
     older_failures = page_links(failures.links, [], _FAILURES_CURSOR).get("next")
     conclusion = first_of(pairs, "conclusion")
+    earlier = _find_earlier(health.value["jobs"], page.now)
     return await page.show(
         "test.html",
         status=200 if wrong is None else wrong.status,
@@ -145,6 +158,11 @@ async def _show(
         more_failures=older_failures,
         executions=executions.value["executions"],
         execution_links=page_links(executions.links, filters),
+        earlier=None if filters else earlier,
+        has_range=bool(only(filters, ("start", "end"))),
+        range_days=RANGE_DAYS,
+        job_query=_job_query,
+        verdict_query=partial(_verdict_query, page.now),
         quarantines=quarantines.value["quarantined_tests"],
         **durations,
         filters=without(filters, ("conclusion",)),
@@ -163,6 +181,39 @@ async def _show(
         wrong=wrong,
         form=form or {},
     )
+
+
+def _job_query(job: Mapping[str, Any]) -> str | None:
+    """Return the query string of what belongs to a job; None if its names are too long."""
+    names = [(name, job[name]) for name in _JOB_FILTERS]
+    return write_pairs(names) if sum(len(text) for _, text in names) <= _LONG_NAMES else None
+
+
+def _verdict_query(now: datetime, job: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None:
+    """Return the query string of the executions that a verdict is about."""
+    of_job, commit = _job_query(job), verdict["commit"]
+    if of_job is None or len(commit) > _LONG_COMMIT:
+        return None
+    first, last = (
+        parse_timestamp(verdict[name]) for name in ("first_execution_at", "last_execution_at")
+    )
+    pairs = [("commit", commit), *(_range_to(first, last) if _is_earlier(first, now) else [])]
+    return f"{write_pairs(pairs)}&{of_job}"
+
+
+def _find_earlier(jobs: Sequence[Mapping[str, Any]], now: datetime) -> str | None:
+    """Return the query string of the newest executions if the default range ends before them."""
+    newest = max((parse_timestamp(job["last_execution_at"]) for job in jobs), default=now)
+    return write_pairs(_range_to(newest - _RANGE, newest)) if _is_earlier(newest, now) else None
+
+
+def _is_earlier(moment: datetime, now: datetime) -> bool:
+    """Whether the moment may lie before the default range, which begins at a whole minute."""
+    return moment < now - _RANGE + timedelta(minutes=1)
+
+
+def _range_to(first: datetime, last: datetime) -> Pairs:
+    return [("start", format_timestamp(first)), ("end", format_timestamp(last + _SECOND))]
 
 
 async def _read_durations(page: PageContext, api: Api, jobs: Pairs) -> dict[str, Any]:

@@ -68,3 +68,32 @@ async def test_the_page_of_a_refused_quarantine_leads_on(client: Client) -> None
     assert any("commit=" in each for each in links)
     for link in {each.partition("#")[0] for each in links}:
         await read(client, urljoin(f"{place}/quarantine", link))
+
+
+def count_executions(page: str) -> int:
+    return page.partition("<caption>Executions, newest first")[2].count('<tr role="row"><td')
+
+
+async def test_verdicts_of_a_test_that_has_not_run_lately_lead_to_their_executions(
+    client: Client,
+) -> None:
+    await load_shown(client.door.store)
+    client.door.clock.now = after(days=40)
+    await client.sign_in()
+    place = page_of(BROKEN)
+    page = await read(client, place)
+    verdicts = links_in(page, r"[^\"]*commit=[^\"]*")
+    assert len(verdicts) == 28
+    for link in verdicts:
+        assert count_executions(await read(client, link.partition("#")[0])) == 1
+    assert "None of the last 30 days matches" in page
+    [newest] = links_in(page, r"[^\"]*tests/[^\"?]*\?start=[^\"]*")
+    assert count_executions(await read(client, newest.partition("#")[0])) == 20
+
+
+async def test_verdicts_of_these_days_have_short_links(client: Client) -> None:
+    await load_shown(client.door.store)
+    page = await read(client, page_of(BROKEN))
+    verdicts = links_in(page, r"[^\"]*commit=[^\"]*")
+    assert not any("start=" in each for each in verdicts)
+    assert count_executions(await read(client, verdicts[0].partition("#")[0])) == 1

@@ -40,7 +40,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         api.get(LIST_QUARANTINE_CHANGES, page.repository_path, write_pairs(of_changes)),
     )
     rows = found.value["quarantined_tests"]
-    links = page_links(found.links, filters, "cursor")
+    # Each list keeps the page of the other.
+    links = page_links(found.links, only(pairs, (*_FILTERS, _CHANGES_CURSOR)))
     elsewhere: list[dict[str, Any]] = []
     if links:
         # Without a page size, the list is whole.
@@ -56,7 +57,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         elsewhere_count=len(elsewhere),
         kept=filters,
         changes=changes.value["changes"],
-        change_links=page_links(changes.links, filters, _CHANGES_CURSOR),
+        change_links=page_links(changes.links, only(pairs, (*_FILTERS, "cursor")), _CHANGES_CURSOR),
         branch=first_of(pairs, "branch"),
         source=first_of(pairs, "source"),
         is_filtered=bool(filters),

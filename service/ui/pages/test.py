@@ -125,6 +125,8 @@ async def _show(
     executions_query = only(pairs, (*_FILTERS, "cursor"))
     failures_query = [("per_page", _FAILURES_PER_PAGE)]
     failures_query += [("cursor", cursor) for cursor in values_of(pairs, _FAILURES_CURSOR)]
+    # Each list keeps the page of the other.
+    of_failures = only(pairs, (_FAILURES_CURSOR,))
     answers, durations = await asyncio.gather(
         asyncio.gather(
             api.get(GET_TEST, path),
@@ -142,7 +144,6 @@ async def _show(
     )
     detail, health, failures, executions, quarantines, history = answers
     place = _place_of(page)
-    older_failures = page_links(failures.links, [], _FAILURES_CURSOR).get("next")
     conclusion = first_of(pairs, "conclusion")
     earlier = _find_earlier(health.value["jobs"], page.now)
     return await page.show(
@@ -155,9 +156,12 @@ async def _show(
         history=history.value["transitions"][:_MOST_TRANSITIONS],
         first_activity_at=history.value["first_activity_at"],
         failures=failures.value["failures"],
-        more_failures=older_failures,
+        failure_links=page_links(failures.links, executions_query, _FAILURES_CURSOR),
         executions=executions.value["executions"],
-        execution_links=page_links(executions.links, filters),
+        execution_links=page_links(executions.links, [*filters, *of_failures]),
+        # Without the filters of the executions, and without those of the durations.
+        all_executions=write_pairs(of_failures),
+        all_durations=write_pairs([*without(filters, _JOB_FILTERS), *of_failures]),
         earlier=None if filters else earlier,
         has_range=bool(only(filters, ("start", "end"))),
         range_days=RANGE_DAYS,
@@ -171,7 +175,11 @@ async def _show(
                 each,
                 each == conclusion,
                 write_pairs(
-                    [*without(filters, ("conclusion",)), *([("conclusion", each)] if each else [])]
+                    [
+                        *without(filters, ("conclusion",)),
+                        *([("conclusion", each)] if each else []),
+                        *of_failures,
+                    ]
                 ),
             )
             for each in _CONCLUSIONS

@@ -9,8 +9,10 @@ from urllib.parse import urljoin
 
 import pytest
 
+from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
-from tests.builders import NOON, after, make_event
+from indexing.models.quarantines import QuarantineRequest
+from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, load_log
 from tests.service.ui.shown import BROKEN, load_shown, page_of
@@ -97,3 +99,70 @@ async def test_verdicts_of_these_days_have_short_links(client: Client) -> None:
     verdicts = links_in(page, r"[^\"]*commit=[^\"]*")
     assert not any("start=" in each for each in verdicts)
     assert count_executions(await read(client, verdicts[0].partition("#")[0])) == 1
+
+
+async def load_many_failures(client: Client) -> None:
+    """Load a test that failed once a minute, each time in another way."""
+    store = client.door.store
+    await store.ensure_repository(WIDGETS)
+    for number in range(45):
+        run = make_run(f"{number}", commit=f"{number:040}")
+        executions = make_executions(
+            run,
+            [(BROKEN, Conclusion.FAILED)],
+            after(minutes=-number - 1),
+            # Numbers do not count as another message.
+            failure_message=f"no {chr(ord('a') + number // 20)}{chr(ord('a') + number % 20)}",
+        )
+        await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(NOON)
+
+
+async def test_failures_and_executions_keep_the_page_of_each_other(client: Client) -> None:
+    await load_many_failures(client)
+    place = page_of(BROKEN)
+
+    def follow(page: str, anchor: str, relation: str = "next") -> str:
+        [link] = links_in(page, rf'[^"]*#{anchor}(?=" rel="{relation}")')
+        return link.partition("#")[0]
+
+    older = await read(client, follow(await read(client, place), "failures"))
+    assert "no ba" in older
+    assert "no aa" not in older
+    both = await read(client, follow(older, "executions"))
+    assert "no ba" in both
+    assert "0000000020" in both.partition('id="executions"')[2]
+    newer = await read(client, follow(both, "failures", "prev"))
+    assert "no aa" in newer
+    assert "0000000020" in newer.partition('id="executions"')[2]
+    [failed] = links_in(both, r"[^\"]*conclusion=failed[^\"]*")
+    assert "no ba" in await read(client, failed.partition("#")[0])
+
+
+async def test_all_jobs_of_the_durations_keeps_the_other_filters(client: Client) -> None:
+    await load_shown(client.door.store)
+    page = await read(client, f"{page_of(BROKEN)}?job_name=linux&branch=main&conclusion=failed")
+    [link] = links_in(page, r'[^"]*#durations(?=">All jobs)')
+    assert link == f"{page_of(BROKEN)}?branch=main&conclusion=failed#durations"
+
+
+async def test_quarantines_and_their_changes_keep_the_page_of_each_other(client: Client) -> None:
+    place = "/ui/acme/widgets/quarantines"
+    for number in range(101):
+        request = QuarantineRequest(f"test {number:03}", "r", branch="main")
+        await client.door.store.add_quarantine(WIDGETS, request, after(seconds=-number))
+
+    def follow(page: str, name: str) -> str:
+        panel = page.partition('id="changes"')[2 if name == "changes" else 0]
+        return urljoin(place, links_in(panel, r'[^"]*(?=" rel="next")')[0].partition("#")[0])
+
+    rows = await read(client, follow(await read(client, f"{place}?branch=main"), "rows"))
+    both = await read(client, follow(rows, "changes"))
+    assert "1 on this page" in both
+    first = await read(client, f"{place}?branch=main")
+    again = await read(client, follow(await read(client, follow(first, "changes")), "rows"))
+    assert "1 on this page" in again
+    for page in (both, again):
+        changes = page.partition('id="changes"')[2]
+        assert "test 020" in changes
+        assert "test 019" not in changes

@@ -24,7 +24,9 @@ _WEEK: Final = 7
 # The chart leaves out healthy tests, whose number would dwarf the others.
 _DRAWN: Final = ("broken", "flaky", "unknown")
 _SHOWN_QUARANTINES: Final = 5
-_SHOWN_TRANSITIONS: Final = "6"
+_SHOWN_TRANSITIONS: Final = 6
+# The maximum page size of the API. Those that are not shown at once are one click away.
+_READ_TRANSITIONS: Final = "100"
 _SERIES: Final = (
     Stat.BROKEN_TESTS,
     Stat.FLAKY_TESTS,
@@ -60,8 +62,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     asked = first_of(read_pairs(page.request.rel_url.raw_query_string), "days")
     days = next((each for each in RANGES if str(each) == asked), RANGES[0])
     since = format_timestamp(page.now - timedelta(days=_WEEK))
-    of_new = [("health_status", each) for each in ("broken", "flaky")]
-    of_new += [("start", since), ("per_page", _SHOWN_TRANSITIONS)]
+    of_ill = [("health_status", each) for each in ("broken", "flaky")]
+    of_new = [*of_ill, ("start", since), ("per_page", _READ_TRANSITIONS)]
     found, new, quarantines = await asyncio.gather(
         _read_series(page, api, days),
         api.get(LIST_TRANSITIONS, page.repository_path, write_pairs(of_new)),
@@ -87,7 +89,10 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         table=list(zip(starts, *of_health.values(), strict=True))[::-1],
         marks=[starts[at] for at in spread_labels(len(starts))],
         has_tests=any(values[-1] for values in of_health.values()),
-        new=new.value["transitions"],
+        new=new.value["transitions"][:_SHOWN_TRANSITIONS],
+        more_new=new.value["transitions"][_SHOWN_TRANSITIONS:],
+        has_older_new="next" in new.links,
+        ill_query=write_pairs(of_ill),
         recovered=recovered[:_SHOWN_QUARANTINES],
         test_id_of=page.test_id_of,
     )

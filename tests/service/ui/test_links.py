@@ -166,3 +166,36 @@ async def test_quarantines_and_their_changes_keep_the_page_of_each_other(client:
         changes = page.partition('id="changes"')[2]
         assert "test 020" in changes
         assert "test 019" not in changes
+
+
+async def load_broken(client: Client, count: int) -> None:
+    """Load tests that became broken these days, and more sound ones."""
+    store = client.door.store
+    await store.ensure_repository(WIDGETS)
+    for number in range(8):
+        ended = Conclusion.FAILED if number >= 4 else Conclusion.PASSED
+        # A job in which most tests fail has failed as a whole, and its results do not count.
+        results = [(f"broken {each}", ended) for each in range(count)]
+        results += [(f"sound {each}", Conclusion.PASSED) for each in range(2 * count)]
+        run = make_run(f"{number}", commit=f"{number:040}")
+        executions = make_executions(run, results, after(days=number - 8))
+        await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(NOON)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(6, None), (9, "3 more<"), (101, "94 more of the newest 100<")]
+)
+async def test_the_overview_says_how_many_more_tests_became_broken(
+    client: Client, count: int, said: str | None
+) -> None:
+    await load_broken(client, count)
+    page = await read(client, "/ui/acme/widgets")
+    panel = page.partition('id="new"')[2].partition("</section>")[0]
+    assert panel.count("<li ") == min(count, 100)
+    assert ("<summary" in panel) == (said is not None)
+    if said is not None:
+        assert said in panel
+        [link] = links_in(panel, r'[^"]*health_status[^"]*')
+        listed = await read(client, link)
+        assert f"{count} rows" in listed

@@ -42,6 +42,8 @@ def show_text(text: str, *, lines: bool = False) -> str:
     """
     if text.isprintable():
         return text
+    if lines:
+        text = text.replace("\r\n", "\n")
     kept = _JOINERS + ("\n\t" if lines else "")
     return "".join(
         character

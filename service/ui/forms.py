@@ -47,10 +47,11 @@ def first(fields: Fields, name: str) -> str:
 
 def _parse(content: bytes) -> Iterator[Fields]:
     try:
-        text = content.decode()
-        yield parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+        fields = parse_qs(content.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError as error:
         raise problems.malformed("the form cannot be read") from error
+    # Browsers count a line break as one character, but send two.
+    yield {name: [each.replace("\r\n", "\n") for each in found] for name, found in fields.items()}
 
 
 def _is_same_origin(request: web.Request, public_url: str | None) -> bool:

@@ -43,7 +43,7 @@ class Budget:
         if len(text) > self.characters:
             self.is_spent = True
             text = f"{text[: self.characters]}…"
-        shown = show_text(text)
+        shown = show_text(text, lines=True)
         self.characters -= len(shown)
         return shown
 
@@ -97,6 +97,6 @@ def _kind_of(value: Any, shown: str) -> str:
     if value is None:
         return "null"
     # Only an uncut, unescaped URL becomes a link, so that its text equals its target.
-    if value == shown and shown.startswith(("https://", "http://")):
+    if value == shown and shown.isprintable() and shown.startswith(("https://", "http://")):
         return "link" if len(shown) <= _LONG_URL and " " not in shown else "text"
     return "text"

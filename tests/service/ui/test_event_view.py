@@ -89,11 +89,16 @@ def test_a_tree_is_bounded_in_depth_members_and_characters() -> None:
         ("javascript:alert(1)", "text"),
         ("https://ci.example/\u202e", "text"),
         ("https://ci.example/ other", "text"),
+        ("https://ci.example/\nother", "text"),
     ],
-    ids=["plain", "script", "turned", "two words"],
+    ids=["plain", "script", "turned", "two words", "two lines"],
 )
 def test_only_addresses_that_show_as_they_are_become_links(url: str, kind: str) -> None:
     assert draw_tree({"url": url}, Budget(9, 999))[0].kind == kind
+
+
+def test_a_tree_keeps_the_lines_of_a_text() -> None:
+    assert draw_tree({"a": "one\r\ntwo\x1b"}, Budget(9, 999))[0].text == "one\ntwo\\x1b"
 
 
 def test_a_command_for_curl_is_one_call_whatever_the_values_hold() -> None:

@@ -36,6 +36,7 @@ def test_no_character_of_a_name_is_invisible_or_turns_others(text: str, shown: s
 
 def test_a_trace_keeps_its_lines() -> None:
     assert show_text("a\n\tb\x1b\r", lines=True) == "a\n\tb" + r"\x1b\r"
+    assert show_text("a\r\nb", lines=True) == "a\nb"
 
 
 def test_a_list_shows_no_more_of_a_name_than_there_is_room_for() -> None:

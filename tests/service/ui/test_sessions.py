@@ -241,6 +241,17 @@ async def test_a_wrong_form_comes_back_with_what_is_wrong(client: Client) -> Non
     assert b'value="@me"' in answer.body
 
 
+async def test_a_reason_has_as_many_characters_and_lines_as_in_the_browser(client: Client) -> None:
+    await load_shown(client.door.store)
+    await client.sign_in()
+    sent = {"csrf": await client.proof(page_of(FLAKY)), "reason": "first\r\n" + "x" * 994}
+    assert (await client.post(page_of(FLAKY) + "/quarantine", sent)).status == 303
+    for path in (page_of(FLAKY), "/ui/acme/widgets/quarantines"):
+        shown = (await client.get(path)).body.decode()
+        assert "first\nxxx" in shown
+        assert r"first\r" not in shown
+
+
 async def test_signing_out_ends_the_session_in_the_browser(client: Client) -> None:
     await client.sign_in()
     await client.post("/ui/sign-out", {"csrf": await client.proof("/ui/")})

@@ -16,7 +16,7 @@ from multidict import CIMultiDict
 
 from indexing.fairness import current_tenant
 from service.cache.lru import Lru
-from service.http import problems
+from service.http import problem_pages, problems
 from service.http.methods import READS
 from service.http.raw_response import RawResponse, takes_raw_response, write_head
 from service.http.response_headers import RESPONSE_HEADERS
@@ -75,7 +75,7 @@ class AdmissionControl:
             target = request.raw_path
             # Before the target is decoded, parsed or hashed.
             if len(target) > SHORT_TARGET and is_too_long(target):
-                return problems.response(problems.target_too_long())
+                return problem_pages.respond(request, problems.target_too_long())
             # Monitoring is always answered. An allow-list: a target can be written in many ways.
             if target in MONITORING:
                 return await handler(request)
@@ -126,9 +126,9 @@ class AdmissionControl:
         return _UNVERIFIED if self._verified.find(tenant) is None else tenant
 
     def _refuse_overload(self, request: BaseRequest) -> StreamResponse:
-        if takes_raw_response(request):
+        if takes_raw_response(request) and not request.raw_path.startswith(UI_PREFIX):
             return RawResponse(self._head, self._body, _STATUS)
-        return problems.response(self._overload)
+        return problem_pages.respond(request, self._overload)
 
 
 ADMISSION_CONTROL: Final = web.AppKey("admission_control", AdmissionControl)

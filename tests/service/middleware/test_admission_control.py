@@ -39,6 +39,37 @@ async def test_a_shed_request_gets_503_with_retry_after(
     assert (await door.get(LOGS)).status == 200
 
 
+async def test_a_page_of_the_dashboard_that_is_shed_is_html(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = hold_up(door, monkeypatch)
+    monkeypatch.setattr(queue, "MAX_RUNNING", 1)
+    for bound in ("MIN_QUEUE", "MAX_QUEUE"):
+        monkeypatch.setattr(queue, bound, 0)
+    first = asyncio.create_task(door.get(LOGS))
+    await held.arrived.wait()
+
+    refused = await door.ask("/ui/", {"X-Request-Id": "mine"})
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    assert refused.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert refused.headers["X-Request-Id"] == "mine"
+    assert refused.headers["X-Content-Type-Options"] == "nosniff"
+    assert b"<p>Server overloaded, retry later.</p>" in refused.body
+    part = await door.ask("/ui/acme/widgets/tests", {"HX-Request": "true"})
+    assert (part.status, part.headers["HX-Reswap"]) == (503, "innerHTML")
+    assert part.body.startswith(b'<div class="state broken"')
+
+    held.released.set()
+    assert (await first).status == 200
+
+
+async def test_a_page_with_too_long_a_target_is_html(door: FrontDoor) -> None:
+    refused = await door.ask(f"/ui/acme/widgets/tests?test_name={'x' * 8_000}", {})
+    assert refused.status == 414
+    assert refused.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert b"<p>The request target is longer than 8000 bytes" in refused.body
+
+
 def make_up_key() -> str:
     """Return a well-formed key that was never issued."""
     text, _ = make_key(

@@ -2,6 +2,10 @@
 "use strict";
 
 (() => {
+  // Whether a range of the histogram is being selected, and what Escape does there.
+  let isSelecting = () => false;
+  let leaveBars = () => {};
+
   const selectBars = () => {
     const bars = document.getElementById("bars");
     if (bars === null) return false;
@@ -103,13 +107,16 @@
       }
     });
 
-    document.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
+    isSelecting = () => first !== null;
+    leaveBars = (target) => {
       if (first !== null) giveUp();
-      else if (bars.contains(event.target)) document.getElementById("whole")?.click();
-    });
+      else if (bars.contains(target)) document.getElementById("whole")?.click();
+    };
     return true;
   };
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") leaveBars(event.target);
+  });
   if (!selectBars()) {
     // Counts that take long come after the page.
     const arrive = () => {
@@ -137,6 +144,8 @@
   const LONGEST = 60_000;
   // While the user reads, they are only counted, in the end at most this often.
   const WHILE_READ = 10_000;
+  // Counts are fetched at most this often, because they cost more than rows.
+  const BETWEEN_COUNTS = 30_000;
   const types = live.dataset.types.split(" ").filter(Boolean);
   // As numbers on both sides, which may be as large as to be rounded.
   const pulls = live.dataset.pulls.split(" ").filter(Boolean).map(Number);
@@ -152,6 +161,9 @@
   // Whether the user asked for the rows that arrived, and what the button says meanwhile.
   let wanted = false;
   let offered = "";
+  // When the counts were newest, and the timer of the next ones.
+  let counted = Date.now();
+  let counting = null;
 
   const say = (state, text) => {
     live.className = `live ${state}`;
@@ -187,12 +199,14 @@
 
   const entries = (list) => [...list.querySelectorAll("tr.entry")];
 
-  const read = (text) => {
+  // Not the address of this page, which may be that of the page with its counts.
+  const request = (path, signal) =>
+    fetch(`${live.dataset.rows}${path}${location.search}`, { headers: { "HX-Request": "true" }, signal });
+
+  const read = async (answer) => {
     const holder = document.createElement("template");
-    holder.innerHTML = text;
-    const fresh = holder.content.querySelector("#results");
-    if (fresh === null) throw new Error("no rows");
-    return fresh;
+    holder.innerHTML = await answer.text();
+    return holder.content;
   };
 
   const listKnown = () => new Set(entries(document.getElementById("results")).map((row) => row.id));
@@ -220,37 +234,74 @@
     old.replaceWith(fresh);
   };
 
+  // The total, the histogram and the values to filter by.
+  const listCounts = () => ["counted", "narrow", "total"].map((id) => document.getElementById(id));
+
+  const isCountRead = () =>
+    document.hidden ||
+    isSelecting() ||
+    listCounts().some((each) => each.contains(document.activeElement) || each.matches(":hover"));
+
+  const count = async () => {
+    counting = null;
+    counted = Date.now();
+    if (isCountRead()) return recount();
+    try {
+      const answer = await request("/counts");
+      if (answer.status !== 200) return;
+      const fresh = await read(answer);
+      // Counting took too long: the old counts say more.
+      if (fresh.getElementById("bars") === null) return;
+      if (source === null || isCountRead()) return recount();
+      for (const old of listCounts()) {
+        const each = fresh.getElementById(old.id);
+        each.removeAttribute("hx-swap-oob");
+        for (const open of old.querySelectorAll("section:has(details[open])")) {
+          const name = open.getAttribute("aria-labelledby");
+          each.querySelector(`[aria-labelledby="${name}"] details`)?.setAttribute("open", "");
+        }
+        old.replaceWith(each);
+      }
+      selectBars();
+    } catch {
+      // The next new row asks again.
+    }
+  };
+
+  const recount = () => {
+    counting ??= setTimeout(count, Math.max(0, counted + BETWEEN_COUNTS - Date.now()));
+  };
+
   const load = async () => {
     if (loading !== null) return;
     clearTimeout(timer);
     timer = null;
     heard = false;
-    const request = new AbortController();
-    loading = request;
+    const current = new AbortController();
+    loading = current;
     try {
-      // Not the address of this page, which may be that of the page with its counts.
-      const rows = `${live.dataset.rows}${location.search}`;
-      const options = { headers: { "HX-Request": "true" }, signal: request.signal };
-      const answer = await fetch(rows, options);
+      const answer = await request("", current.signal);
       if (answer.status === 204) return stop("lost", "Signed out");
-      if (!answer.ok) throw new Error(String(answer.status));
-      const fresh = read(await answer.text());
+      const fresh = answer.ok ? (await read(answer)).getElementById("results") : null;
+      if (fresh === null) throw new Error(`no rows: ${answer.status}`);
+      const news = describe(fresh);
+      if (news !== "") recount();
       if (wanted || !isRead()) {
         swap(fresh);
         offer("");
         wanted = false;
         delay = SHORTEST;
       } else {
-        offer(describe(fresh));
+        offer(news);
         delay = Math.min(WHILE_READ, delay * 2);
       }
       behind = false;
     } catch {
-      if (request.signal.aborted) return;
+      if (current.signal.aborted) return;
       heard = true;
       delay = Math.min(LONGEST, delay * 2);
     } finally {
-      if (loading === request) loading = null;
+      if (loading === current) loading = null;
     }
     if (behind || heard) schedule();
   };

@@ -111,3 +111,27 @@ async def test_a_selection_by_keyboard_survives_the_end_of_an_earlier_touch(
     await bars.dispatch_event("pointercancel")
     await page.keyboard.press("Shift+ArrowRight")
     await expect(page.locator("#brush-said")).to_contain_text("1 bar; Enter shows it")
+
+
+async def test_counts_follow_the_rows_unless_they_are_used(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    page = visitor.page
+    await page.clock.install()
+    rows = await follow(site, visitor)
+    total = page.locator("#total")
+    await expect(total).to_have_text("8 in this range")
+    await page.locator("#narrow .value-row a").first.focus()
+    await site.store.write_events([merged(2_000)])
+    await expect(rows).to_have_count(9, timeout=PATIENCE)
+    await page.clock.fast_forward(30_000)
+    await expect(total).to_have_text("8 in this range")
+    await page.locator("#pause").focus()
+    await page.clock.fast_forward(30_000)
+    await expect(total).to_have_text("9 in this range")
+    merges = page.locator("#narrow .value-row", has_text="action.merge")
+    await expect(merges.locator(".count")).to_have_text("1")
+    # The new bars can be selected as the old ones.
+    await page.locator('.histogram a[tabindex="0"]').focus()
+    await page.keyboard.press("Shift+ArrowLeft")
+    await expect(page.locator("#brush-said")).to_contain_text("2 bars")

@@ -70,6 +70,7 @@ class Notification:
 
     The id is derived, so the same notification always has the same id. `previous` is None unless
     the test's health changed. `quarantine` is None unless a quarantine began or is about to expire.
+    `retried_at` is when an operator last queued it again as a dead letter.
     """
 
     id: uuid.UUID
@@ -79,6 +80,12 @@ class Notification:
     test_name: str
     previous: HealthStatus | None = None
     quarantine: QuarantineNotice | None = None
+    retried_at: datetime | None = None
+
+    @property
+    def waits_since(self) -> datetime:
+        """The time since when it is to be sent."""
+        return self.at if self.retried_at is None else self.retried_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from indexing.models.notifications import Notification, NotificationType, QuarantineNotice
@@ -39,6 +40,11 @@ def to_record(notification: Notification) -> dict[str, Any]:
     }
 
 
+def retry_record(record: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the record of a notification that is queued again."""
+    return {**record, "retried_at": to_microseconds(now)}
+
+
 def from_record(record: Mapping[str, Any]) -> Notification:
     quarantine = record["quarantine"]
     return Notification(
@@ -57,6 +63,8 @@ def from_record(record: Mapping[str, Any]) -> Notification:
             quarantine["branch"],
             moment_or_none(quarantine["expires_at"]),
         ),
+        # Absent unless it was queued again.
+        moment_or_none(record.get("retried_at")),
     )
 
 

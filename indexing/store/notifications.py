@@ -50,8 +50,11 @@ class NotificationStore(Protocol):
     async def give_up(self, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]) -> None:
         """Turn notifications into dead letters, which do not wait until `retry_dead` is called."""
 
-    async def retry_dead(self, webhook_id: uuid.UUID) -> int:
-        """Turn the dead letters of a webhook into waiting notifications; return their number."""
+    async def retry_dead(self, webhook_id: uuid.UUID, now: datetime) -> int:
+        """Turn the dead letters of a webhook into waiting notifications; return their number.
+
+        Their order and `at` stay; `retried_at` is set.
+        """
 
     async def notice_expiring(self, now: datetime) -> int:
         """Write notifications of quarantines that expire soon, each once; return their number."""

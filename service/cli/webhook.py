@@ -99,11 +99,11 @@ def remove(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
 @repository_option
 @_id_argument
 def retry(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
-    """Queue the dead letters of a webhook again."""
+    """Queue the dead letters of a webhook again, for another day."""
 
     async def revive(store: Store) -> int:
         await _find(store, repository, webhook_id)
-        return await store.retry_dead(webhook_id)
+        return await store.retry_dead(webhook_id, now())
 
     click.echo(f"{with_store(revive)} notifications wait again", err=True)
 

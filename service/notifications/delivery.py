@@ -32,16 +32,21 @@ MAX_ANSWER_BYTES: Final = 16 * 1024
 # A longer Retry-After is cut to this, so that a receiver cannot stop its notifications.
 MAX_RETRY_AFTER: Final = 3_600.0
 
-# The receiver refuses this message for good. After any other status, a retry may succeed.
-_REFUSALS: Final = frozenset({400, 413, 422})
-
 
 class Result(Enum):
     """The result of sending a message."""
 
     SENT = "sent"
     REFUSED = "refused"
+    THROTTLED = "throttled"
     FAILED = "failed"
+
+
+# A refusal is for good. A throttled message, or one that failed, may be accepted later.
+_RESULTS: Final = {
+    **dict.fromkeys((400, 413, 422), Result.REFUSED),
+    429: Result.THROTTLED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Delivery:
             await _drain(response)
             if 200 <= status < 300:
                 return Attempt(Result.SENT)
-            result = Result.REFUSED if status in _REFUSALS else Result.FAILED
+            result = _RESULTS.get(status, Result.FAILED)
             return Attempt(result, f"status {status}", _retry_after(response))
 
 

@@ -39,6 +39,8 @@ AT_ONCE: Final = 8
 FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=10)
 GIVEN_UP_AFTER: Final = timedelta(days=1)
+# After failing for so long without a break, a receiver is down; until then it may accept some.
+DOWN_AFTER: Final = timedelta(hours=1)
 GIVEN_UP_AT_ONCE: Final = 500
 # A message that was refused this many times becomes a dead letter, so that later ones are sent.
 MAX_REFUSALS: Final = 3
@@ -58,6 +60,8 @@ class _Receiver:
     """The state of a receiver, kept by this process only."""
 
     failures: int = 0
+    # The first failure since the receiver last accepted, refused or throttled a message.
+    down_since: datetime | None = None
     # How often the receiver refused which notification.
     refusals: int = 0
     refused_id: uuid.UUID | None = None
@@ -169,6 +173,7 @@ class NotificationSender:
         if receiver.failures:
             _log.info("notifications are sent again", extra={"webhook": str(webhook.id)})
         receiver.failures = receiver.refusals = 0
+        receiver.down_since = None
         receiver.alone = max(0, receiver.alone - count)
 
     def _write(self, webhook: Webhook, part: Sequence[Notification]) -> Message:
@@ -198,18 +203,14 @@ class NotificationSender:
                     "reason": attempt.reason,
                 },
             )
-        given_up = await self._give_up_aged(webhook, now)
+        if attempt.result is not Result.FAILED:
+            receiver.down_since = None
+        elif receiver.down_since is None:
+            receiver.down_since = now
         if attempt.result is Result.REFUSED:
-            if len(part) > 1:
-                receiver.alone = len(part)
-            else:
-                is_same = part[0].id == receiver.refused_id
-                receiver.refusals = receiver.refusals + 1 if is_same else 1
-                receiver.refused_id = part[0].id
-                if receiver.refusals >= MAX_REFUSALS:
-                    await self._store.give_up(webhook.id, [part[0].id])
-                    given_up += 1
-                    receiver.refusals = 0
+            given_up = await self._note_refusal(webhook, receiver, part)
+        else:
+            given_up = await self._give_up_aged(webhook, receiver, part)
         if given_up:
             _log.error(
                 "notifications given up",
@@ -221,16 +222,39 @@ class NotificationSender:
                 },
             )
 
-    async def _give_up_aged(self, webhook: Webhook, now: datetime) -> int:
-        """Turn notifications that waited for too long into dead letters; return their number."""
+    async def _note_refusal(
+        self, webhook: Webhook, receiver: _Receiver, part: Sequence[Notification]
+    ) -> int:
+        """Turn a message that is refused again and again into a dead letter; return the number."""
+        if len(part) > 1:
+            receiver.alone = len(part)
+            return 0
+        refused_id = part[0].id
+        receiver.refusals = receiver.refusals + 1 if refused_id == receiver.refused_id else 1
+        receiver.refused_id = refused_id
+        if receiver.refusals < MAX_REFUSALS:
+            return 0
+        receiver.refusals = 0
+        await self._store.give_up(webhook.id, [refused_id])
+        return 1
+
+    async def _give_up_aged(
+        self, webhook: Webhook, receiver: _Receiver, part: Sequence[Notification]
+    ) -> int:
+        """Turn notifications that waited for too long into dead letters; return their number.
+
+        Only those that were just tried, unless the receiver is down: it may accept the others.
+        """
+        now = self._clock()
+        is_down = receiver.down_since is not None and now - receiver.down_since >= DOWN_AFTER
         total = 0
-        while aged := [
-            each.id
-            for each in await self._store.list_outbox(webhook.id, GIVEN_UP_AT_ONCE)
-            if now - each.at >= GIVEN_UP_AFTER
-        ]:
+        found = part
+        while aged := [each.id for each in found if now - each.waits_since >= GIVEN_UP_AFTER]:
             await self._store.give_up(webhook.id, aged)
             total += len(aged)
+            if not is_down:
+                break
+            found = await self._store.list_outbox(webhook.id, GIVEN_UP_AT_ONCE)
         return total
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -218,8 +219,13 @@ async def test_dead_letters_are_queued_again_on_request(store: Store, webhook: W
     await store.give_up(webhook.id, [first.id, second.id])
     assert await store.list_outbox(webhook.id, 100) == [third]
     assert await store.count_outbox(webhook.id) == OutboxCount(1, 2, third.at)
-    assert await store.retry_dead(webhook.id) == 2
-    assert await store.list_outbox(webhook.id, 100) == [first, second, third]
+    assert {each.retried_at for each in (first, second, third)} == {None}
+    again = after(days=2)
+    assert await store.retry_dead(webhook.id, again) == 2
+    revived = [replace(each, retried_at=again) for each in (first, second)]
+    # They keep their place and their time, and count as waiting since now.
+    assert await store.list_outbox(webhook.id, 100) == [*revived, third]
+    assert [each.waits_since for each in revived] == [again, again]
     assert await store.count_outbox(webhook.id) == OutboxCount(3, 0, first.at)
     await store.remove_sent(webhook.id, [first.id, second.id, third.id])
     assert await store.count_outbox(webhook.id) == OutboxCount(0, 0, None)

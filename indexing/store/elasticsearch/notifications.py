@@ -44,8 +44,8 @@ class ElasticsearchNotifications(NotificationStore):
     async def give_up(self, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]) -> None:
         await outbox.give_up(self._cluster, webhook_id, notifications)
 
-    async def retry_dead(self, webhook_id: uuid.UUID) -> int:
-        return await outbox.retry_dead(self._cluster, webhook_id)
+    async def retry_dead(self, webhook_id: uuid.UUID, now: datetime) -> int:
+        return await outbox.retry_dead(self._cluster, webhook_id, now)
 
     async def notice_expiring(self, now: datetime) -> int:
         count = 0

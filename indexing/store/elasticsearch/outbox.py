@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from indexing.models.notifications import MAX_FOUND, Notification, OutboxCount
-from indexing.notifications.records import from_record, to_record
+from indexing.notifications.records import from_record, retry_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
@@ -98,10 +99,11 @@ async def give_up(
 ) -> None:
     places = [Place(cluster.layout.control, _id_of(webhook_id, each)) for each in notifications]
     found = await cluster.connection.get_many(places)
-    await _change_kind(cluster, [each for each in found if each is not None], DEAD)
+    waiting = [each for each in found if each is not None]
+    await _replace(cluster, waiting, [{**each.source, "kind": DEAD} for each in waiting])
 
 
-async def retry_dead(cluster: Cluster, webhook_id: uuid.UUID) -> int:
+async def retry_dead(cluster: Cluster, webhook_id: uuid.UUID, now: datetime) -> int:
     body = {
         "size": _ROWS_A_PAGE,
         "query": _query_of(DEAD, webhook_id),
@@ -112,7 +114,15 @@ async def retry_dead(cluster: Cluster, webhook_id: uuid.UUID) -> int:
     async for hits in scan(cluster.connection, cluster.layout.control, body):
         places = [Place(cluster.layout.control, hit["_id"]) for hit in hits]
         found = [each for each in await cluster.connection.get_many(places) if each is not None]
-        done += await _change_kind(cluster, found, WAITING)
+        sources = [
+            {
+                **each.source,
+                "kind": WAITING,
+                "notification": retry_record(each.source["notification"], now),
+            }
+            for each in found
+        ]
+        done += await _replace(cluster, found, sources)
     return done
 
 
@@ -136,17 +146,20 @@ async def prune_outbox(cluster: Cluster, before: int) -> None:
     await drop_outbox(cluster, {"bool": {"filter": [{"terms": {"kind": [WAITING, DEAD]}}, old]}})
 
 
-async def _change_kind(cluster: Cluster, documents: Sequence[Document], kind: str) -> int:
+async def _replace(
+    cluster: Cluster, documents: Sequence[Document], sources: Sequence[Mapping[str, Any]]
+) -> int:
+    """Replace documents that are still as they were read; return the number replaced."""
     operations = [
         Operation(
             "index",
             cluster.layout.control,
             document.id,
             None,
-            {**document.source, "kind": kind},
+            source,
             document.version.parameters,
         )
-        for document in documents
+        for document, source in zip(documents, sources, strict=True)
     ]
     outcomes = await bulk.send(cluster.connection, operations, visible=True)
     return sum(outcome.done for outcome in outcomes)

@@ -60,8 +60,10 @@ class SqliteNotifications(NotificationStore):
             partial(outbox.give_up, webhook_id=webhook_id, notifications=notifications)
         )
 
-    async def retry_dead(self, webhook_id: uuid.UUID) -> int:
-        return await self._connections.write(partial(outbox.retry_dead, webhook_id=webhook_id))
+    async def retry_dead(self, webhook_id: uuid.UUID, now: datetime) -> int:
+        return await self._connections.write(
+            partial(outbox.retry_dead, webhook_id=webhook_id, now=now)
+        )
 
     async def notice_expiring(self, now: datetime) -> int:
         total = 0

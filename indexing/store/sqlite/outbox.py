@@ -10,7 +10,7 @@ from datetime import datetime
 import orjson
 
 from indexing.models.notifications import MAX_FOUND, Notification, OutboxCount
-from indexing.notifications.records import from_record, to_record
+from indexing.notifications.records import from_record, retry_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.timestamps import moment_or_none, to_microseconds
 
@@ -76,10 +76,15 @@ def give_up(
     )
 
 
-def retry_dead(connection: sqlite3.Connection, webhook_id: uuid.UUID) -> int:
-    return connection.execute(
-        "UPDATE outbox SET is_dead = 0 WHERE webhook_id = ? AND is_dead = 1", (webhook_id.bytes,)
-    ).rowcount
+def retry_dead(connection: sqlite3.Connection, webhook_id: uuid.UUID, now: datetime) -> int:
+    dead = connection.execute(
+        "SELECT number, body FROM outbox WHERE webhook_id = ? AND is_dead = 1", (webhook_id.bytes,)
+    ).fetchall()
+    connection.executemany(
+        "UPDATE outbox SET is_dead = 0, body = ? WHERE number = ?",
+        [(orjson.dumps(retry_record(orjson.loads(body), now)), number) for number, body in dead],
+    )
+    return len(dead)
 
 
 def prune_outbox(connection: sqlite3.Connection, before: datetime, limit: int) -> int:

@@ -82,7 +82,7 @@ async def test_slack_gets_no_signature(receiver: Receiver, client: Delivery) -> 
         (404, Result.FAILED),
         (413, Result.REFUSED),
         (422, Result.REFUSED),
-        (429, Result.FAILED),
+        (429, Result.THROTTLED),
         (500, Result.FAILED),
     ],
 )

@@ -221,9 +221,54 @@ async def test_notifications_become_dead_letters_after_a_day(store: Store) -> No
     receiver.result = Result.SENT
     await pass_time(sender, clock, clock.now + step, step)
     assert receiver.names == ["new"]
-    await store.retry_dead(webhook.id)
+    await store.retry_dead(webhook.id, clock.now)
     await pass_time(sender, clock, clock.now + step, step)
     assert sorted(receiver.names) == sorted(["new", *old])
+
+
+@pytest.mark.parametrize("result", [Result.THROTTLED, Result.FAILED])
+async def test_a_failure_gives_up_none_but_the_aged_notification_that_was_tried(
+    store: Store, result: Result
+) -> None:
+    webhook = await add_webhook(store)
+    # The service was stopped for two days.
+    await break_tests(store, [f"test {number}" for number in range(2 * BATCH)])
+    receiver, clock = Scripted(result), Clock(after(days=2))
+    sender = NotificationSender(store, receiver, clock=clock)
+    await sender.look()
+    assert (await store.count_outbox(webhook.id)).dead == 1
+    receiver.result = Result.SENT
+    await pass_time(sender, clock, clock.now + 3 * LOOK)
+    assert len(receiver.taken) == 2 * BATCH - 1
+
+
+@pytest.mark.parametrize("style", WebhookFormat)
+async def test_a_refused_message_gives_up_no_aged_notification(
+    store: Store, style: WebhookFormat
+) -> None:
+    webhook = await add_webhook(store, style)
+    await break_tests(store, [f"test {number}" for number in range(2 * BATCH)])
+    receiver, clock = Scripted(Result.REFUSED), Clock(after(days=2))
+    await NotificationSender(store, receiver, clock=clock).look()
+    assert len(receiver.requests) == 1
+    assert (await store.count_outbox(webhook.id)).dead == 0
+
+
+async def test_dead_letters_that_are_retried_wait_for_another_day(store: Store) -> None:
+    webhook = await add_webhook(store)
+    names = [f"test {number}" for number in range(BATCH)]
+    await break_tests(store, names)
+    waiting = await store.list_outbox(webhook.id, 100)
+    await store.give_up(webhook.id, [each.id for each in waiting])
+    receiver, clock = Scripted(Result.FAILED), Clock(after(days=2))
+    await store.retry_dead(webhook.id, clock.now)
+    sender = NotificationSender(store, receiver, clock=clock)
+    step = timedelta(minutes=11)
+    await pass_time(sender, clock, clock.now + GIVEN_UP_AFTER - step, step)
+    assert (await store.count_outbox(webhook.id)).dead == 0
+    receiver.result = Result.SENT
+    await pass_time(sender, clock, clock.now + step, step)
+    assert sorted(receiver.names) == sorted(names)
 
 
 @pytest.mark.parametrize("style", WebhookFormat)

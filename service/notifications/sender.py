@@ -1,8 +1,8 @@
 """Sends the notifications in the outboxes. A lease lets one worker of all replicas send at a time.
 
-Each webhook gets its notifications in order, one request after another. While its receiver fails,
-they wait; after a day they become dead letters. If the process is killed after a request and before
-the notification is removed, the same message is sent again with the same id.
+A task for each webhook sends its notifications in order, one request after another. While its
+receiver fails, they wait; after a day they become dead letters. If the process is killed after a
+request and before the notification is removed, the same message is sent again with the same id.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +35,9 @@ SWEEP_EVERY: Final = timedelta(minutes=10)
 BATCH: Final = 20
 # The lines of one message for Slack, which accepts about one message a second.
 LINES: Final = 20
+# How many webhooks have a turn at once. One that has sent for this long queues for its next turn.
 AT_ONCE: Final = 8
+TURN: Final = timedelta(seconds=10)
 
 FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=10)
@@ -90,23 +93,34 @@ class NotificationSender:
         self._held_at: datetime | None = None
         self._swept_at: datetime | None = None
         self._receivers: dict[uuid.UUID, _Receiver] = {}
+        self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
+        # Fair: waiting tasks get their turns in the order of their coming.
+        self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def run(self) -> None:
         """Send until cancelled; then release the lease, so that another process can continue."""
         try:
             while True:
+                next_look = time.monotonic() + LOOK_SECONDS
                 try:
                     await self.look()
                 except (MergewatchError, OSError) as error:
                     _log.warning("notifications cannot be sent", extra={"reason": str(error)})
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(max(0.0, next_look - time.monotonic()))
         finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
             if self._held_at is not None:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._store.release_lease(LEASE, self._owner)
 
     async def look(self) -> None:
-        """Send all waiting notifications that are due, unless another process holds the lease."""
+        """Send all waiting notifications that are due, unless another process holds the lease.
+
+        Those of slow receivers are still being sent when this returns.
+        """
+        self._drop_finished()
         now = self._clock()
         is_sweep_due = self._swept_at is None or now - self._swept_at >= SWEEP_EVERY
         waiting = await self._store.find_waiting()
@@ -123,17 +137,17 @@ class NotificationSender:
             await self._store.notice_expiring(now)
             self._swept_at = now
             waiting = await self._store.find_waiting()
-        slots = asyncio.Semaphore(AT_ONCE)
+        for each in webhooks:
+            if each.id in waiting and each.id not in self._tasks:
+                self._tasks[each.id] = asyncio.create_task(self._send_waiting(each))
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=LOOK_SECONDS)
+        self._drop_finished()
 
-        async def send(webhook: Webhook) -> None:
-            async with slots:
-                try:
-                    await self._send_waiting(webhook)
-                except MergewatchError as error:
-                    # The other webhooks continue.
-                    _log.warning("notifications cannot be sent", extra={"reason": str(error)})
-
-        await asyncio.gather(*(send(each) for each in webhooks if each.id in waiting))
+    def _drop_finished(self) -> None:
+        """Forget the tasks that have ended; raise the error of one that failed."""
+        for webhook_id in [each for each, task in self._tasks.items() if task.done()]:
+            self._tasks.pop(webhook_id).result()
 
     async def _holds_lease(self) -> bool:
         now = self._clock()
@@ -143,20 +157,39 @@ class NotificationSender:
         return self._held_at is not None
 
     async def _send_waiting(self, webhook: Webhook) -> None:
+        """Send until nothing is waiting or a request fails, in turns with the other webhooks."""
         receiver = self._receivers.setdefault(webhook.id, _Receiver())
+        try:
+            is_done = False
+            while not is_done:
+                async with self._slots:
+                    is_done = await self._send_for_a_turn(webhook, receiver)
+        except (MergewatchError, OSError) as error:
+            # The other webhooks continue.
+            _log.warning("notifications cannot be sent", extra={"reason": str(error)})
+
+    async def _send_for_a_turn(self, webhook: Webhook, receiver: _Receiver) -> bool:
+        """Return true if there is nothing to send for now, false if only the turn is over."""
+        end = self._clock() + TURN
         while self._clock() >= receiver.next_at and await self._holds_lease():
             batch = await self._store.list_outbox(webhook.id, BATCH)
             if not batch:
-                return
-            await self._send_batch(webhook, receiver, batch)
+                return True
+            await self._send_batch(webhook, receiver, batch, end)
+            if self._clock() >= end:
+                return False
+        return True
 
     async def _send_batch(
-        self, webhook: Webhook, receiver: _Receiver, batch: Sequence[Notification]
+        self, webhook: Webhook, receiver: _Receiver, batch: Sequence[Notification], end: datetime
     ) -> None:
-        """Send until the batch is done or a request fails, and record the results."""
+        """Send until the batch is done, its time is over or a request fails; record the results."""
         sent: list[uuid.UUID] = []
         try:
-            while len(sent) < len(batch) and await self._holds_lease():
+            # However slow the store is, a turn sends one message.
+            while len(sent) < len(batch) and (not sent or self._clock() < end):
+                if not await self._holds_lease():
+                    return
                 part = _next_part(webhook, receiver, batch[len(sent) :])
                 message = self._write(webhook, part)
                 attempt = await self._delivery.send(webhook, message, self._clock())

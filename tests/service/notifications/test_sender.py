@@ -23,6 +23,7 @@ from indexing.models.quarantines import QuarantineRequest
 from indexing.store import open_store
 from indexing.store.interface import Store
 from service.config.reach import Reach
+from service.notifications import sender as sender_module
 from service.notifications.delivery import Attempt, Delivery, Result
 from service.notifications.messages import Message
 from service.notifications.sender import (
@@ -32,11 +33,13 @@ from service.notifications.sender import (
     LONGEST_PAUSE,
     LOOK_SECONDS,
     MAX_REFUSALS,
+    TURN,
     NotificationSender,
 )
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.service.front_door import Clock
 from tests.service.notifications.receivers import SECRET, receiving
+from tests.waiting import until
 
 LOOK = timedelta(seconds=LOOK_SECONDS)
 
@@ -310,6 +313,64 @@ async def test_the_refusals_of_one_message_do_not_count_for_the_next(store: Stor
     assert (await store.count_outbox(webhook.id)).dead == 1
 
 
+@dataclass
+class Slow(Scripted):
+    """Receivers of which one does not respond, until `released` is set."""
+
+    slow: Webhook | None = None
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    receivers: list[uuid.UUID] = field(default_factory=list)
+
+    async def send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
+        self.receivers.append(webhook.id)
+        if webhook == self.slow:
+            await self.released.wait()
+        return await super().send(webhook, message, now)
+
+
+async def test_a_slow_receiver_delays_nothing_else(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_module, "LOOK_SECONDS", 0.01)
+    slow, quick = await add_webhook(store), await add_webhook(store)
+    receivers, clock = Slow(slow=slow), Clock()
+    running = asyncio.create_task(NotificationSender(store, receivers, clock=clock).run())
+    await break_tests(store, ["hinge"])
+    await until(lambda: len(receivers.receivers) == 2)
+    # What comes after it began to wait arrives too, also what the sender itself looks for.
+    request = QuarantineRequest("hinge", "it sticks", expires_at=after(days=2))
+    await store.add_quarantine(WIDGETS, request, NOON)
+    await until(lambda: len(receivers.taken) == 2)
+    clock.now = after(days=1, hours=1)
+    await until(lambda: len(receivers.taken) == 3)
+    assert receivers.receivers.count(slow.id) == 1
+    receivers.slow = None
+    receivers.released.set()
+    await until(lambda: len(receivers.taken) == 6)
+    assert receivers.receivers.count(quick.id) == 3
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_webhooks_take_turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender_module, "AT_ONCE", 1)
+    for _ in range(2):
+        await add_webhook(store)
+    await break_tests(store, ["hinge", "door"])
+    clock = Clock()
+
+    class Dawdling(Slow):
+        async def send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
+            clock.now += TURN
+            return await super().send(webhook, message, now)
+
+    receivers = Dawdling()
+    await NotificationSender(store, receivers, clock=clock).look()
+    first, second = receivers.receivers[:2]
+    assert receivers.receivers == [first, second, first, second]
+    assert first != second
+
+
 async def test_slack_gets_many_lines_in_one_message(store: Store) -> None:
     await add_webhook(store, WebhookFormat.SLACK)
     await break_tests(store, [f"test {number}" for number in range(BATCH + 5)])
@@ -343,9 +404,12 @@ async def test_without_webhooks_nothing_is_written(store: Store) -> None:
 async def test_a_stopped_sender_gives_its_lease_up(store: Store) -> None:
     await add_webhook(store)
     await break_tests(store, ["hinge"])
-    receiver, clock = Scripted(), Clock()
+    receiver, clock = Slow(), Clock()
+    receiver.slow = await add_webhook(store)
+    await break_tests(store, ["door"], after(hours=1))
     running = asyncio.create_task(NotificationSender(store, receiver, clock=clock).run())
-    await receiver.arrived.wait()
+    await until(lambda: len(set(receiver.receivers)) == 2)
+    # Also while it waits for a response.
     running.cancel()
     await asyncio.wait([running])
     assert await store.hold_lease("notifications", "another", clock.now, after(minutes=1))

@@ -54,7 +54,7 @@ def prune(run_id: str | None) -> None:
     """Delete old events and executions.
 
     They are deleted after MERGEWATCH_RETENTION_DAYS. The daily roll-ups of tests are deleted after
-    MERGEWATCH_ROLLUP_DAYS.
+    MERGEWATCH_ROLLUP_DAYS, but not before the executions of the same day.
     """
     settings = load_settings()
     if run_id is not None:

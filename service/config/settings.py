@@ -276,7 +276,7 @@ DECLARATIONS: Final = (
         "rollup_days",
         "730",
         "The days of the daily figures of tests that `mergewatch index prune` keeps. They outlive "
-        "executions.",
+        "executions; with less than `MERGEWATCH_RETENTION_DAYS`, both are kept for the same time.",
         _number(1, MAX_RETENTION_DAYS),
     ),
     Declaration(

@@ -152,6 +152,13 @@ async def test_a_series_has_every_day_and_the_figure_of_all(store: Store, stat: 
     assert series.value_over_time[-1].end == after(hours=12)
 
 
+async def test_days_whose_results_are_stored_keep_their_figures(store: Store) -> None:
+    results = await load(store)
+    # Roll-ups are to be kept for a shorter time than executions, of which none is old enough.
+    await store.prune(after(days=-50), NOON, rollups_before=after(days=-7))
+    assert await read(store, query()) == sum_slowly(results, query())
+
+
 async def test_days_that_retention_has_reached_have_no_figure(store: Store) -> None:
     results = await load(store)
     asked = query(-6)

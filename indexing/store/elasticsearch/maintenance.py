@@ -84,7 +84,7 @@ async def prune(
     await prune_changes(cluster, until)
     await prune_outbox(cluster, until)
     if rollups_before is not None:
-        await prune_days(cluster, PAST, day_of(rollups_before))
+        await prune_days(cluster, PAST, day_of(min(before, rollups_before)))
     for marked in touched.values():
         await dirty_markers.mark_after(cluster, marked)
     await refresh_tests(cluster, now, progress)

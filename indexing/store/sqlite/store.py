@@ -370,12 +370,9 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         )
         await self._repeat(partial(outbox.prune_outbox, before=before, limit=_PRUNED_A_STEP))
         if rollups_before is not None:
-            await self._repeat(
-                partial(rollups.prune_days, before=rollups_before, limit=_PRUNED_A_STEP)
-            )
-            await self._repeat(
-                partial(run_days.prune_past_days, before=rollups_before, limit=_PRUNED_A_STEP)
-            )
+            for step in (rollups.prune_days, run_days.prune_past_days):
+                until = min(before, rollups_before)
+                await self._repeat(partial(step, before=until, limit=_PRUNED_A_STEP))
         await self.refresh_tests(now, progress)
         return PruneCount(dropped_events, dropped_executions)
 

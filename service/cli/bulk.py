@@ -24,7 +24,9 @@ _SHOWN_NAMES: Final = 20
 def find_user() -> Actor:
     """Return the local user who runs the command."""
     try:
-        return Actor(ActorKind.USER, getpass.getuser())
+        # The environment may have bytes that are not UTF-8, which no store takes.
+        name = getpass.getuser().encode(errors="surrogateescape").decode(errors="replace")
+        return Actor(ActorKind.USER, name)
     except (KeyError, OSError):
         # A container may run as a user id without a name.
         return Actor(ActorKind.USER, "unknown")
@@ -51,8 +53,10 @@ async def find_tests(store: Store, *, repository: RepositoryName, glob: str) -> 
         anchor = Anchor(page.rows[-1].key)
 
 
-def confirm_names(action: str, names: Sequence[str], *, yes: bool) -> None:
-    """Show the tests and ask for confirmation; `yes` skips the question.
+def confirm_names(action: str, names: Sequence[str], noun: str, *, yes: bool) -> None:
+    """Show the names of the tests and ask for confirmation; `yes` skips the question.
+
+    The question counts the names as `noun`: a test may have several quarantines.
 
     Raises:
         click.ClickException: there are no tests.
@@ -65,4 +69,4 @@ def confirm_names(action: str, names: Sequence[str], *, yes: bool) -> None:
     if len(names) > _SHOWN_NAMES:
         click.echo(f"  and {len(names) - _SHOWN_NAMES:,} more", err=True)
     if not yes:
-        click.confirm(f"{action} {len(names):,} tests?", abort=True, err=True)
+        click.confirm(f"{action} {len(names):,} {noun}?", abort=True, err=True)

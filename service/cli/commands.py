@@ -6,7 +6,9 @@ Each command is imported when it is called; `mergewatch --help` and shell comple
 from __future__ import annotations
 
 import signal
+import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any, Final
 
 import click
@@ -75,3 +77,6 @@ def main() -> None:
     `events`, `repository health` and most of `tests` read from the service at MERGEWATCH_URL. Every
     other command uses the store that the MERGEWATCH_* settings configure.
     """
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Names may have characters that the encoding of the terminal lacks.
+        sys.stdout.reconfigure(errors="backslashreplace")

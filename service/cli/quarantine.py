@@ -81,16 +81,15 @@ def add(
         _add_one(repository, make_request(test))
         return
     names = with_store(partial(find_tests, repository=repository, glob=test_glob or ""))
-    confirm_names("quarantine", names, yes=yes)
+    confirm_names("quarantine", names, "tests", yes=yes)
 
-    async def add_all(store: Store) -> list[uuid.UUID]:
-        return [
-            (await store.add_quarantine(repository, make_request(name), now())).quarantine.key.id
-            for name in names
-        ]
+    async def add_all(store: Store) -> None:
+        for name in names:
+            added = await store.add_quarantine(repository, make_request(name), now())
+            # At once: if a later one fails, this one exists.
+            click.echo(str(added.quarantine.key.id))
 
-    for quarantine_id in with_store(add_all):
-        click.echo(str(quarantine_id))
+    with_store(add_all)
 
 
 def _add_one(repository: RepositoryName, request: QuarantineRequest) -> None:
@@ -126,21 +125,18 @@ def remove(
     else:
         pattern = read_glob(test_glob or "")
         rows = [row for row in with_store(_read_all(repository)) if matches(pattern, row.test_name)]
-        confirm_names("end the quarantine of", [row.test_name for row in rows], yes=yes)
+        confirm_names("end", [row.test_name for row in rows], "quarantines", yes=yes)
         chosen = [row.key.id for row in rows]
 
-    async def end(store: Store) -> list[uuid.UUID]:
-        return [
-            each
-            for each in chosen
-            if await store.remove_quarantine(repository, each, now(), find_user())
-        ]
+    async def end(store: Store) -> None:
+        for each in chosen:
+            if await store.remove_quarantine(repository, each, now(), find_user()):
+                # At once: if a later one fails, this one is removed.
+                click.echo(f"removed {each}", err=True)
+            elif each == quarantine_id:
+                raise click.ClickException(f"{repository} has no quarantine {quarantine_id}")
 
-    removed = with_store(end)
-    if quarantine_id is not None and not removed:
-        raise click.ClickException(f"{repository} has no quarantine {quarantine_id}")
-    for each in removed:
-        click.echo(f"removed {each}", err=True)
+    with_store(end)
 
 
 def _read_all(

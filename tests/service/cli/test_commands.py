@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import click
 import pytest
@@ -39,3 +41,26 @@ assert not [name for name in {HEAVY!r} if name in sys.modules], sys.modules
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="."
     )
     assert all(name in shown.stdout for name in COMMANDS)
+
+
+def test_names_beyond_the_encoding_of_the_terminal_are_escaped(
+    settings: Mapping[str, str],
+) -> None:
+    def run(*words: str) -> str:
+        program = [sys.executable, "-c", "from service.cli import main; main()", "quarantine"]
+        environment = {
+            **os.environ,
+            **settings,
+            "PYTHONIOENCODING": "latin-1",
+            "LOGNAME": "a\udcff",
+        }
+        done = subprocess.run(
+            [*program, *words, "--repository", "acme/widgets"], env=environment, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode("latin-1")
+
+    run("add", "--test", "tést →", "--reason", "flaps")
+    assert "tést \\u2192" in run("list")
+    # The name of the user was not even UTF-8.
+    assert "a\\ufffd (user)" in run("changes")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from indexing.errors import StoreUnavailableError
+from indexing.models.quarantines import Actor, ActorKind
 from tests.service.cli.conftest import ON_EVERY_STORE, Command
 
 pytestmark = ON_EVERY_STORE
@@ -87,10 +90,34 @@ def test_all_tests_that_match_are_shown_and_quarantined_after_a_yes(
     assert sorted((row[0], row[1]) for row in rows) == sorted(
         zip(added, ("login.a", "login.b"), strict=True)
     )
+    # A test may have several quarantines.
+    command("quarantine", "add", *ACME, "--test", "login.b", "--branch", "main", "--reason", "x")
     removal = ("quarantine", "remove", *ACME, "--test-glob", "*.b")
-    command(*removal, code=1, input=b"\n")
-    assert command(*removal, input=b"y\n").stderr.endswith(f"removed {added[1]}\n")
+    assert "end 2 quarantines?" in command(*removal, code=1, input=b"\n").stderr
+    assert f"removed {added[1]}\n" in command(*removal, input=b"y\n").stderr
     assert command(*removal, code=1).stderr == "Error: no test matches\n"
+
+
+def test_what_was_done_before_a_failure_is_named(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(command, tmp_path, "a", "b", "c")
+    for module in ("sqlite.quarantines", "elasticsearch.quarantines"):
+        monkeypatch.setattr(f"indexing.store.{module}.MAX_QUARANTINES", 2)
+    glob = ("--test-glob", "?", "--yes")
+    added = command("quarantine", "add", *ACME, *glob, "--reason", "flaps", code=1).stdout.split()
+    rows = [line.split() for line in command("quarantine", "list", *ACME).output.splitlines()[1:]]
+    assert [(row[0], row[1]) for row in rows] == list(zip(added, ("a", "b"), strict=True))
+    calls = count()
+
+    def fail_the_second_time() -> Actor:
+        if next(calls):
+            raise StoreUnavailableError("it is down")
+        return Actor(ActorKind.USER, "mona")
+
+    monkeypatch.setattr("service.cli.quarantine.find_user", fail_the_second_time)
+    lines = command("quarantine", "remove", *ACME, *glob, code=1).stderr.splitlines()
+    assert lines[-2:] == [f"removed {added[0]}", "Error: the store is unavailable: it is down"]
 
 
 @pytest.mark.parametrize(

@@ -96,11 +96,14 @@ def _prune_for_service(settings: Settings, run_id: str) -> None:
 def status(ctx: click.Context, *, as_json: bool) -> None:
     """Show the contents and version of the store.
 
-    Also shows the last prune.
+    Also shows the last prune. The exit status is 1 if there is no store.
     """
     settings = load_settings()
     versions = asyncio.run(find_versions(settings.store))
-    if versions is None or versions.stored == versions.known:
+    if versions is None:
+        # Opening the store would create it.
+        raise click.ClickException(f"{_missing(settings)}; `mergewatch index create` creates it")
+    if versions.stored == versions.known:
         counts, run = with_store(_read_status, settings)
         print_status({**asdict(counts), "last_prune": run}, as_json=as_json)
         return
@@ -120,6 +123,12 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 
 async def _read_status(store: Store) -> tuple[StoreStatus, PruneRun | None]:
     return await store.get_status(), await store.get_prune_run()
+
+
+def _missing(settings: Settings) -> str:
+    if settings.elasticsearch_url:
+        return f"Elasticsearch has no store with the prefix {settings.elasticsearch_prefix}"
+    return f"there is no store in {settings.data_dir}"
 
 
 def _named(versions: Versions) -> dict[str, int]:

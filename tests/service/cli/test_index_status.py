@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -18,8 +19,23 @@ BEGAN = datetime(2026, 11, 22, 3, 17, tzinfo=UTC)
 
 
 @ON_EVERY_STORE
+def test_a_missing_store_is_named_and_not_created(
+    settings: Mapping[str, str], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERGEWATCH_ELASTICSEARCH_PREFIX", "missing")
+    # The second time, it still is.
+    for words in (("index", "status"), ("index", "status", "--json")):
+        shown = command(*words, code=1)
+        assert shown.stdout == ""
+        assert "no store" in shown.stderr
+        assert "`mergewatch index create`" in shown.stderr
+    assert not Path(settings["MERGEWATCH_DATA_DIR"]).exists()
+
+
+@ON_EVERY_STORE
 def test_the_last_prune_is_shown(settings: Mapping[str, str], command: Command) -> None:
     assert settings
+    command("index", "create")
     assert "last prune    -\n" in command("index", "status").stdout
     assert json.loads(command("index", "status", "--json").stdout)["last_prune"] is None
     command("index", "prune")

@@ -1,8 +1,9 @@
-"""Checks the form of URLs in the settings. Pure: no URL is contacted."""
+"""Checks URLs in the settings. No URL is contacted; files that a URL names are read."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -14,20 +15,19 @@ _PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._
 # RFC 6454, section 7, as browsers send it: in lower case, without a path.
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9._\-\[\]:]+")
 
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
 _REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 _REDIS_DATABASE: Final = re.compile("/?[0-9]{0,4}")
 _DIGITS: Final = re.compile("[0-9]{1,4}")
 # The options that an operator may set; this service chooses the others.
-_REDIS_OPTIONS: Final = frozenset(
-    {
-        "db",
-        "ssl_ca_certs",
-        "ssl_cert_reqs",
-        "ssl_certfile",
-        "ssl_check_hostname",
-        "ssl_keyfile",
-    }
+_REDIS_TLS_OPTIONS: Final = frozenset(
+    {"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile"}
 )
+_REDIS_OPTIONS: Final = _REDIS_TLS_OPTIONS | {"db"}
+_CERTIFICATE_CHECKS: Final = frozenset({"none", "optional", "required"})
+# The client takes any other word for "true".
+_BOOLEANS: Final = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
 def check_public_url(text: str | None) -> None:
@@ -64,8 +64,15 @@ def check_node_urls(text: str | None) -> None:
             raise ValidationError(message) from error
         if not good or parts.query or parts.fragment:
             raise ValidationError(message)
-    if len(set(urls)) < len(urls):
+    if len({_find_node(url) for url in urls}) < len(urls):
         raise ValidationError("must not have the same URL twice")
+
+
+def _find_node(url: str) -> tuple[str, str | None, int, str]:
+    """Return what two URLs of the same node have in common."""
+    parts = urlsplit(url)
+    port = parts.port or _DEFAULT_PORTS[parts.scheme]
+    return parts.scheme, parts.hostname, port, parts.path.rstrip("/")
 
 
 def check_redis_url(text: str | None) -> None:
@@ -87,6 +94,44 @@ def check_redis_url(text: str | None) -> None:
         raise ValidationError(message)
     if port == 0 or not all(_DIGITS.fullmatch(each) for each in databases):
         raise ValidationError(message)
+    # The client uses the first value of an option.
+    tls = {name: values[0] for name, values in options.items() if name in _REDIS_TLS_OPTIONS}
+    if tls and parts.scheme != "rediss":
+        raise ValidationError("must begin with rediss:// to have options for TLS")
+    if tls:
+        _check_tls(tls)
+
+
+def _check_tls(options: Mapping[str, str]) -> None:
+    # Imported here, because few commands need it.
+    import ssl
+
+    if options.get("ssl_cert_reqs", "none") not in _CERTIFICATE_CHECKS:
+        raise ValidationError("must have ssl_cert_reqs of none, optional or required")
+    if options.get("ssl_check_hostname", "true").lower() not in _BOOLEANS:
+        raise ValidationError("must have ssl_check_hostname of true or false")
+    authorities, certificate, key = (
+        options.get(f"ssl_{name}") for name in ("ca_certs", "certfile", "keyfile")
+    )
+    if key is not None and certificate is None:
+        raise ValidationError("must have ssl_certfile as well as ssl_keyfile")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if authorities is not None:
+            context.load_verify_locations(authorities)
+    except OSError as error:
+        raise ValidationError(
+            "must have a readable file of certificates as ssl_ca_certs"
+        ) from error
+    try:
+        if certificate is not None:
+            # Without a password, an encrypted key would be asked for on the terminal.
+            context.load_cert_chain(certificate, key, password="")
+    except OSError as error:
+        raise ValidationError(
+            "must have readable files of a certificate and its unencrypted key"
+            " as ssl_certfile and ssl_keyfile"
+        ) from error
 
 
 def check_host_api_url(text: str | None) -> None:

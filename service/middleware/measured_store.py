@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -32,7 +33,7 @@ class StoreMetrics:
         )
         self._errors = Counter(
             "mergewatch_store_errors",
-            "Calls of the store that failed.",
+            "Calls of the store that failed or were cancelled.",
             ("call", "reason"),
             registry=registry,
         )
@@ -62,6 +63,11 @@ class StoreMetrics:
             began = time.perf_counter()
             try:
                 answer = await call(*args, **rest)
+            except asyncio.CancelledError:
+                # The request timed out, or its client left: the slowest calls end like this.
+                seconds.observe(time.perf_counter() - began)
+                self._errors.labels(name, "cancelled").inc()
+                raise
             except ANSWERS:
                 raise
             except StoreError as error:

@@ -112,6 +112,28 @@ async def test_failures_of_the_store_are_counted(
     assert value_of(registry, "store_errors_total", **labels) == 1
 
 
+async def test_a_cancelled_call_is_timed_and_counted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def hang() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(store, "list_repositories", hang)
+    registry = CollectorRegistry()
+    measured = StoreMetrics(registry, ()).measure(store)
+    calling = asyncio.ensure_future(measured.list_repositories())
+    await begun.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    call = "list_repositories"
+    assert value_of(registry, "store_seconds_count", call=call) == 1
+    assert value_of(registry, "store_errors_total", call=call, reason="cancelled") == 1
+
+
 async def test_a_missing_resource_is_no_failure_of_the_store(store: Store) -> None:
     registry = CollectorRegistry()
     measured = StoreMetrics(registry, ()).measure(store)

@@ -40,7 +40,7 @@ class RefusedLine:
 
 
 class DeadLetterFile:
-    """A file of refused lines; it replaces an earlier dead-letter file.
+    """A file of refused lines; `empty` removes those of an earlier dead-letter file.
 
     Each record has `source`, `line` (from 1), `offset` (in bytes of the decompressed source),
     `reason`, and `raw`: the line as it was read, or `raw_base64` if it is not UTF-8. If the line
@@ -48,7 +48,7 @@ class DeadLetterFile:
     """
 
     def __init__(self, path: Path, sources: Iterable[str] = ()) -> None:
-        """Open the file, but refuse to overwrite a source or any file that is not a dead letter.
+        """Open the file, but refuse to use a source or any file that is not a dead letter.
 
         Raises:
             DeadLetterError: it would overwrite such a file, or the file cannot be opened.
@@ -59,7 +59,9 @@ class DeadLetterFile:
                 raise DeadLetterError(f"{path}: is one of the files to be read")
             if path.is_file() and not _is_dead_letter(path):
                 raise DeadLetterError(f"{path}: holds something else, which would be lost")
-            self._file = path.open("wb")
+            # Not emptied yet: there may be nothing to read.
+            self._file = path.open("ab")
+            self._is_regular = path.is_file()
         except (OSError, ValueError) as error:
             raise self._failure(error) from error
 
@@ -73,6 +75,18 @@ class DeadLetterFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def empty(self) -> None:
+        """Remove the records of an earlier run; call this once a source is open.
+
+        Raises:
+            DeadLetterError: as `write` does.
+        """
+        try:
+            if self._is_regular:
+                self._file.truncate(0)
+        except OSError as error:
+            raise self._failure(error) from error
 
     def write(self, refused: RefusedLine) -> None:
         """Add one record.

@@ -29,7 +29,8 @@ def ingest() -> None:
 @click.option(
     "--dead-letter",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write each refused line to this file, with the reason.",
+    help="Write each refused line to this file, with the reason. The file of an earlier run is"
+    " replaced.",
 )
 @click.pass_context
 def events(ctx: click.Context, files: tuple[str, ...], dead_letter: Path | None) -> None:
@@ -55,9 +56,13 @@ async def _load_events(
             if kept is not None:
                 kept.write(line)
 
+        is_first = True
         for file in files:
             try:
                 with open_source(file) as source:
+                    if kept is not None and is_first:
+                        kept.empty()
+                    is_first = False
                     total += await _load_source(store, source, refuse)
             except SourceError as error:
                 refusals.show(str(error))

@@ -49,3 +49,19 @@ def test_an_earlier_dead_letter_file_is_replaced(command: Command, tmp_path: Pat
         command("ingest", "events", "-", "--dead-letter", str(dead), input=raw, code=1)
     assert dead.read_bytes().count(b"\n") == 1
     assert b'"raw":"two"' in dead.read_bytes()
+
+
+def test_an_earlier_dead_letter_file_stays_if_nothing_can_be_read(
+    command: Command, tmp_path: Path
+) -> None:
+    dead = tmp_path / "dead.ndjson"
+    words = ("ingest", "events", "--dead-letter", str(dead))
+    command(*words, "-", input=b"one\n", code=1)
+    command(*words, str(tmp_path / "missing"), code=1)
+    assert b'"raw":"one"' in dead.read_bytes()
+    # Each file that can be read adds its lines, wherever the missing one stands.
+    file = tmp_path / "two.ndjson"
+    file.write_bytes(b"two\n")
+    command(*words, str(file), str(tmp_path / "missing"), "-", input=b"three\n", code=1)
+    assert dead.read_bytes().count(b"\n") == 2
+    assert b'"raw":"two"' in dead.read_bytes()

@@ -15,6 +15,9 @@ DEFAULT_RANGE: Final = timedelta(days=RANGE_DAYS)
 MAX_RANGE: Final = timedelta(days=MAX_RANGE_DAYS)
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _MINUTE: Final = timedelta(minutes=1)
+# How much longer a range without `end` may be: it ends with the current minute, and a client
+# computes `start` some time before the request arrives.
+_SLACK: Final = 2 * _MINUTE
 
 
 def choose_range(parameters: Mapping[str, Any], now: datetime) -> TimeRange:
@@ -28,13 +31,15 @@ def choose_range(parameters: Mapping[str, Any], now: datetime) -> TimeRange:
     """
     start: datetime | None = parameters["start"]
     end: datetime | None = parameters["end"]
+    longest = MAX_RANGE
     if end is None:
+        longest += _SLACK
         end = now.replace(second=0, microsecond=0) + _MINUTE
         # A range with only a start, which is in the future, is empty.
         end = end if start is None else max(end, start)
     if start is None:
         start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
-    if end - start > MAX_RANGE:
+    if end - start > longest:
         detail = f"must be at most {MAX_RANGE_DAYS} days before the end of the range"
         raise problems.invalid([FieldError("query", "start", detail)])
     return TimeRange(start, end)

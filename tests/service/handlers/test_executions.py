@@ -14,7 +14,9 @@ import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
+from indexing.timestamps import format_timestamp
 from service.handlers import row_stream
+from service.handlers.time_range import MAX_RANGE
 from tests.builders import GADGETS, NOON, PULL, WIDGETS, after, make_executions, make_run
 from tests.service.front_door import A_TEST_ID, TESTS, FrontDoor
 
@@ -118,6 +120,17 @@ async def test_filters_choose_executions(door: FrontDoor) -> None:
 async def test_each_wrong_parameter_is_named(door: FrontDoor, query: str, field: str) -> None:
     await load(door, 1)
     assert (await door.get(f"{HINGE}?{query}")).wrong_fields == [("query", field)]
+
+
+async def test_the_longest_range_until_now_is_accepted(door: FrontDoor) -> None:
+    await load(door)
+    start = format_timestamp(door.clock.now - MAX_RANGE)
+    answer = await door.get(f"{HINGE}?start={start}")
+    assert answer.json["size"] == 5
+    # Requests within a minute are still the same request, also if they begin a little earlier.
+    door.clock.now += timedelta(seconds=59)
+    again = await door.get(f"{HINGE}?start={start}")
+    assert again.headers["ETag"] == answer.headers["ETag"]
 
 
 async def test_the_longest_range_is_accepted(door: FrontDoor) -> None:

@@ -107,6 +107,9 @@ _WITH_RETRY_AFTER: Final = frozenset({429, 503})
 # The headers of every response to a credential.
 _EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
 
+# The component of the optional header `ETag` of lists that can be streamed.
+_ETAG_OF_PAGES: Final = "ETag-of-pages"
+
 _HEADERS: Final[Mapping[str, Any]] = {
     "X-Request-Id": {
         "description": "The id of this request. A well-formed id sent by the client is kept.",
@@ -136,6 +139,10 @@ _HEADERS: Final[Mapping[str, Any]] = {
     "ETag": {
         "description": "Send it in If-None-Match to learn whether the response has changed.",
         "required": True,
+        "schema": {"type": "string", "pattern": '^"[0-9a-f]+"$'},
+    },
+    _ETAG_OF_PAGES: {
+        "description": "As `ETag`. Pages have one, streams of all rows have none.",
         "schema": {"type": "string", "pattern": '^"[0-9a-f]+"$'},
     },
     "Cache-Control": {
@@ -319,6 +326,8 @@ def _answer(route: Route, headers: Sequence[str]) -> dict[str, Any]:
     if route.stream_type is not None:
         answer["content"] = {route.stream_type: {"schema": {"type": "string"}}}
         answer["description"] = "Server-sent events; `data` is the JSON text of an event."
+    if route.row_types:
+        answer["headers"]["ETag"] = {"$ref": f"#/components/headers/{_ETAG_OF_PAGES}"}
     for media_type in route.row_types:
         answer["content"][media_type] = {"schema": {"type": "string"}}
     return answer

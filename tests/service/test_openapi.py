@@ -105,6 +105,24 @@ async def test_an_operation_documents_its_credential_and_all_its_statuses(
         assert {"RateLimit", "RateLimit-Policy"} <= {*response["headers"]}
 
 
+async def test_an_etag_is_required_where_every_response_has_one(
+    document: dict[str, Any],
+) -> None:
+    headers = document["components"]["headers"]
+    for route in READ_ROUTES:
+        if not route.tagged:
+            continue
+        responses = operation(document, route.url)["responses"]
+        required = {
+            status: headers[responses[status]["headers"]["ETag"]["$ref"].rpartition("/")[2]].get(
+                "required", False
+            )
+            for status in ("200", "304")
+        }
+        # A stream of all rows has none.
+        assert required == {"200": not route.row_types, "304": True}
+
+
 async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -> None:
     log = operation(document, LIST_EVENTS.url)["parameters"]
     by_name = {parameter["name"]: parameter for parameter in log}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -99,7 +100,9 @@ def _choose_rendering(form: LogFormat) -> Callable[[Line], str]:
     from structlog.dev import ConsoleRenderer, plain_traceback
 
     # By default, it would print the variables of every frame, credentials among them.
-    renderer = ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain_traceback)
+    # https://no-color.org
+    is_coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    renderer = ConsoleRenderer(colors=is_coloured, exception_formatter=plain_traceback)
     return lambda line: str(renderer(None, line["level"], line))
 
 

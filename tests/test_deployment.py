@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from opentelemetry.sdk import environment_variables
+from opentelemetry import environment_variables as api_variables
+from opentelemetry.sdk import environment_variables as sdk_variables
 
 from service.config.settings import DECLARATIONS
 from service.server.process import SHUTDOWN_SECONDS
@@ -69,8 +70,20 @@ def test_the_deployment_uses_known_settings(file: str) -> None:
     declared = {declaration.variable for declaration in DECLARATIONS}
     given = set(service_of(file, "mergewatch")["environment"])
     assert {name for name in given if not name.startswith("OTEL_")} <= declared
-    # The SDK has names for those that it reads.
-    assert {name for name in given if name.startswith("OTEL_")} <= {*vars(environment_variables)}
+    # The API and the SDK have names for those that they read.
+    known = {*vars(api_variables), *vars(sdk_variables)}
+    assert {name for name in given if name.startswith("OTEL_")} <= known
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_deployment_passes_what_an_operator_may_set(file: str) -> None:
+    given = set(service_of(file, "mergewatch")["environment"])
+    settings = {each.variable for each in DECLARATIONS}
+    # The stores, the addresses in the container, and what only clients use.
+    own = r"MERGEWATCH_(DATA_DIR|ELASTICSEARCH_\w+|REDIS_URL|BIND|PORT|URL|TOKEN)"
+    assert {each for each in settings if not re.fullmatch(own, each)} <= given
+    traces = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").partition("## Traces")[2]
+    assert set(re.findall(r"^\| .*?(OTEL_\w+)", traces, re.MULTILINE)) <= given
 
 
 @pytest.mark.parametrize("file", FILES)

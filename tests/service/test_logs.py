@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import orjson
 import pytest
@@ -52,6 +53,20 @@ def test_a_traceback_shows_no_variables(
     written = capsys.readouterr().err
     assert written.count("ValueError: broken") == 2
     assert credential not in written
+
+
+@pytest.mark.parametrize(("value", "is_coloured"), [("", True), ("1", False)])
+def test_text_for_a_terminal_is_coloured_unless_no_color_is_set(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    is_coloured: bool,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", value)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    configure_logging(LogLevel.INFO, LogFormat.TEXT)
+    logging.getLogger("a").info("seen")
+    assert ("\x1b" in capsys.readouterr().err) is is_coloured
 
 
 def test_untrusted_text_cannot_start_a_new_log_line(

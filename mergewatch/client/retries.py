@@ -22,12 +22,13 @@ def seconds_to_wait(retry_after: str | None, attempt: int, now: datetime | None 
     `retry_after` is the header: seconds or a date. If it is missing or malformed, the wait
     doubles with each attempt.
     """
-    stated = _read_retry_after(retry_after, now or datetime.now(UTC)) if retry_after else None
+    stated = read_retry_after(retry_after, now or datetime.now(UTC)) if retry_after else None
     wait = float(2 ** (attempt - 1)) if stated is None else stated
     return min(max(wait, 0.0), MAX_WAIT_SECONDS)
 
 
-def _read_retry_after(text: str, now: datetime) -> float | None:
+def read_retry_after(text: str, now: datetime) -> float | None:
+    """Return the seconds, from now on, of such a header; None if it is malformed."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return float(text[:10])

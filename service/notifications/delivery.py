@@ -20,6 +20,7 @@ from standardwebhooks.webhooks import Webhook as Signer
 from yarl import URL
 
 from indexing.models.notifications import Webhook
+from mergewatch.client.retries import read_retry_after
 from service.config.reach import Reach
 from service.notifications.messages import Message
 
@@ -115,7 +116,7 @@ class Delivery:
             if 200 <= status < 300:
                 return Attempt(Result.SENT)
             result = _RESULTS.get(status, Result.FAILED)
-            return Attempt(result, f"status {status}", _retry_after(response))
+            return Attempt(result, f"status {status}", _retry_after(response, now))
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
@@ -144,10 +145,9 @@ def _sign(webhook: Webhook, message: Message, now: datetime) -> dict[str, str]:
     }
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float:
-    text = response.headers.get("Retry-After", "")
-    # A date is ignored; the pauses between attempts suffice.
-    return min(float(text), MAX_RETRY_AFTER) if text.isascii() and text.isdigit() else 0.0
+def _retry_after(response: aiohttp.ClientResponse, now: datetime) -> float:
+    seconds = read_retry_after(response.headers.get("Retry-After", ""), now)
+    return min(max(seconds or 0.0, 0.0), MAX_RETRY_AFTER)
 
 
 def _guard(reach: Reach) -> Callable[[Any], socket.socket]:

@@ -97,7 +97,16 @@ async def test_the_status_decides_the_result_of_an_attempt(
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("30", 30.0), ("999999999", 3_600.0), ("soon", 0.0), ("-1", 0.0)]
+    ("text", "seconds"),
+    [
+        ("30", 30.0),
+        ("999999999", 3_600.0),
+        ("soon", 0.0),
+        ("-1", 0.0),
+        ("Tue, 01 Sep 2026 12:05:00 GMT", 300.0),
+        ("Tue, 01 Sep 2026 11:00:00 GMT", 0.0),
+        ("Tue, 01 Sep 9999 12:00:00 GMT", 3_600.0),
+    ],
 )
 async def test_retry_after_of_a_receiver_is_respected(
     receiver: Receiver, client: Delivery, text: str, seconds: float

@@ -74,8 +74,9 @@ class _Commands(click.Group):
 def main() -> None:
     """Keep the event log of pull-request automation and the health of CI tests.
 
-    `events`, `repository health` and most of `tests` read from the service at MERGEWATCH_URL. Every
-    other command uses the store that the MERGEWATCH_* settings configure.
+    `events`, `repository health` and most of `tests` read from the service at MERGEWATCH_URL. If
+    that is set, `ingest junit` and `ci junit` upload to it. Every other command uses the store that
+    the MERGEWATCH_* settings configure.
     """
     if isinstance(sys.stdout, TextIOWrapper):
         # Names may have characters that the encoding of the terminal lacks.

@@ -297,7 +297,8 @@ DECLARATIONS: Final = (
     Declaration(
         "token",
         "unset",
-        "The key for that service: of scope `ingest` to upload, of scope `read` to read.",
+        "The key for that service: of scope `ingest` to upload, of scope `read` to read. One of "
+        "the two without the other is an error.",
         _token,
     ),
     Declaration(

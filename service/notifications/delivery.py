@@ -72,9 +72,7 @@ class Delivery:
     @classmethod
     def open(cls, reach: Reach) -> Delivery:
         """Return a client that connects only to addresses within `reach`."""
-        connector = aiohttp.TCPConnector(
-            limit_per_host=1, use_dns_cache=False, socket_factory=_guard(reach)
-        )
+        connector = aiohttp.TCPConnector(use_dns_cache=False, socket_factory=_guard(reach))
         return cls(
             aiohttp.ClientSession(
                 connector=connector,

@@ -116,6 +116,27 @@ async def test_retry_after_of_a_receiver_is_respected(
     assert attempt.retry_after == seconds
 
 
+async def test_a_slow_response_delays_no_request_of_another_webhook_to_the_same_host(
+    client: Delivery,
+) -> None:
+    arrived, released = asyncio.Event(), asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"POST /slow"):
+            arrived.set()
+            await released.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with listening(answer) as url:
+        waiting = asyncio.create_task(client.send(webhook_at(f"{url}slow"), MESSAGE, NOON))
+        await arrived.wait()
+        quick = await client.send(webhook_at(f"{url}quick"), MESSAGE, NOON)
+        released.set()
+        assert [quick.result, (await waiting).result] == [Result.SENT, Result.SENT]
+
+
 async def test_only_the_beginning_of_a_large_response_is_read(
     receiver: Receiver, client: Delivery
 ) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from indexing.identifiers import derive_repository_id
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.pauses import Pause
 from indexing.store.elasticsearch.client.search_queue import SearchQueue
 from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLeases
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarkers
+
+_REFUSED_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class Cluster:
     refresh_leases: RefreshLeases
     searches: SearchQueue = field(default_factory=SearchQueue)
     written_markers: WrittenMarkers = field(default_factory=WrittenMarkers)
+    # While it lasts, reads store no counts of days, because the cluster refused the last ones.
+    unstored_days: Pause = field(default_factory=lambda: Pause(_REFUSED_SECONDS))
     unread: frozenset[str] = frozenset()
 
 

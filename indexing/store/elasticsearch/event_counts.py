@@ -34,6 +34,9 @@ from indexing.yielding import LoopYielder
 _VALUES: Final = 10_000
 # The most days to add up from stored counts.
 _MOST_DAYS: Final = 92
+# The most parts of such a range to count one after another: the two ends, and days whose counts are
+# too large to be stored.
+_MOST_PARTS: Final = 4
 # The most pages of values to count; more would exceed the time limit of a request.
 _MOST_PAGES: Final = 20
 
@@ -78,8 +81,12 @@ async def _add_days(
     found = await read_days(cluster, whole, retention)
     if found is None:
         return [query]
+    stored = [day for day in found if day.facets is not None]
+    rest = _find_rest(query, start, end, [day.day for day in found if day.facets is None])
+    if len(rest) > _MOST_PARTS:
+        return [query]
     yielder = LoopYielder()
-    for day in found:
+    for day in stored:
         for hour, count in enumerate(day.hours):
             start_of_hour = day.day * DAY_MICROSECONDS + hour * HOUR_MICROSECONDS
             counts.bars[start_of_hour // bars.size] += count
@@ -88,8 +95,24 @@ async def _add_days(
             for value, number in zip(values, numbers, strict=True):
                 facet[value] += number
         await yielder.yield_if_due()
-    ends = [replace(query, received_to=start), replace(query, received_from=end)]
-    return [part for part in ends if part.received_from < part.received_to]
+    return rest
+
+
+def _find_rest(
+    query: EventQuery, start: datetime, end: datetime, days: Sequence[int]
+) -> list[EventQuery]:
+    """Return queries for the range before `start`, these days, and the range from `end` on."""
+    parts = [replace(query, received_to=start)]
+    for day in days:
+        midnight, next_midnight = (
+            from_microseconds(each * DAY_MICROSECONDS) for each in (day, day + 1)
+        )
+        if parts[-1].received_to == midnight:
+            parts[-1] = replace(parts[-1], received_to=next_midnight)
+        else:
+            parts.append(replace(query, received_from=midnight, received_to=next_midnight))
+    parts.append(replace(query, received_from=end))
+    return [part for part in parts if part.received_from < part.received_to]
 
 
 def _days_of(query: EventQuery, retention: Retention) -> range:

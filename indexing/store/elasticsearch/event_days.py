@@ -8,6 +8,7 @@ exactly those events.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from indexing.errors import StoreError
 from indexing.health.window import DAY_MICROSECONDS, day_of
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.failures import describe
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_query import TIME, make_query, slices_of
@@ -41,6 +43,10 @@ _MOST_BYTES: Final = 64 * 1024
 _READ_AT_ONCE: Final = 64
 _COUNTED_AT_ONCE: Final = 8
 _HOURS_A_DAY: Final = 24
+# The longest that a read waits until counts are stored.
+_STORING_SECONDS: Final = 0.3
+# Increased with every change of the stored counts.
+_FORMAT: Final = 1
 
 _log = logging.getLogger(__name__)
 
@@ -69,20 +75,19 @@ class DayCounts:
 async def read_days(
     cluster: Cluster, query: EventQuery, retention: Retention
 ) -> list[DayCounts] | None:
-    """Return the counts of each day of a query, which has whole days and no filters.
+    """Return the counts of each day of a query, which has whole days and no filters, oldest first.
 
     Days without events are left out. Retention must not have reached any of the days. Returns
-    `None` if the events are too few or too different for stored counts.
+    `None` if counting all events is faster, or no counts can be stored.
     """
     total = await _count_events(cluster, query, retention)
     if total < _WORTHWHILE:
         return None
     stored = await _read_stored(cluster, query)
-    if sum(each.total for each in stored.values()) != total:
-        await _count_changed(cluster, query, retention, stored)
-    if any(each.facets is None for each in stored.values()):
+    is_current = sum(each.total for each in stored.values()) == total
+    if not is_current and not await _count_changed(cluster, query, retention, stored):
         return None
-    return list(stored.values())
+    return [stored[day] for day in sorted(stored)]
 
 
 async def _read_stored(cluster: Cluster, query: EventQuery) -> dict[int, DayCounts]:
@@ -93,7 +98,8 @@ async def _read_stored(cluster: Cluster, query: EventQuery) -> dict[int, DayCoun
         days = every[start : start + _READ_AT_ONCE]
         places = [_place_of(cluster, query, day) for day in days]
         for day, document in zip(days, await cluster.connection.get_many(places), strict=True):
-            if document is not None:
+            # Another release may have stored counts of another format.
+            if document is not None and document.source["format"] == _FORMAT:
                 found[day] = DayCounts(**orjson.loads(document.source["counts"]))
             await yielder.yield_if_due()
     return found
@@ -110,8 +116,13 @@ async def _count_events(cluster: Cluster, query: EventQuery, retention: Retentio
 
 async def _count_changed(
     cluster: Cluster, query: EventQuery, retention: Retention, stored: dict[int, DayCounts]
-) -> None:
-    """Count and store the days whose stored counts are missing or old; replace them in `stored`."""
+) -> bool:
+    """Count and store the days whose stored counts are missing or old; replace them in `stored`.
+
+    Returns false if they cannot be stored: then each later read would count all these days again.
+    """
+    if not cluster.unstored_days.is_over:
+        return False
     body = {
         "size": 0,
         "track_total_hits": False,
@@ -131,7 +142,10 @@ async def _count_changed(
         answers = await cluster.connection.search_many(searches)
         counted = [_counts_of(day, each) for day, each in zip(days, answers, strict=True)]
         stored |= {each.day: each for each in counted}
-        await _store(cluster, query, counted)
+        if not await _store(cluster, query, counted):
+            cluster.unstored_days.begin()
+            return False
+    return True
 
 
 def _search_of(cluster: Cluster, query: EventQuery, retention: Retention) -> Search:
@@ -164,8 +178,8 @@ def _counts_of(day: int, answer: Mapping[str, Any]) -> DayCounts:
     return counts if len(counts.encode()) <= _MOST_BYTES else DayCounts(day, hours, None)
 
 
-async def _store(cluster: Cluster, query: EventQuery, counted: Sequence[DayCounts]) -> None:
-    """Store counts for later requests; without them, those would count again."""
+async def _store(cluster: Cluster, query: EventQuery, counted: Sequence[DayCounts]) -> bool:
+    """Store counts for later requests; return whether the cluster accepted them."""
     operations = []
     for each in counted:
         place = _place_of(cluster, query, each.day)
@@ -174,16 +188,25 @@ async def _store(cluster: Cluster, query: EventQuery, counted: Sequence[DayCount
             "kind": KIND,
             "place": place.id,
             "day": each.day,
+            "format": _FORMAT,
             # As text: it is never searched, and a node need not read what is in it.
             "counts": each.encode().decode(),
         }
         operations.append(Operation("index", place.index, place.id, place.routing, source))
     lines = b"".join(operation.encode() for operation in operations)
+    reason = ""
     try:
-        # A read should not wait for the retries of a bulk write.
-        await cluster.connection.request("POST", "/_bulk", lines)
-    except StoreError as error:
-        _log.info("the counts of %d days could not be stored: %s", len(counted), error)
+        # A read should not wait for a cluster that puts off writes.
+        async with asyncio.timeout(_STORING_SECONDS):
+            answer = await cluster.connection.request("POST", "/_bulk", lines)
+        if answer["errors"]:
+            refused = (each["index"].get("error") for each in answer["items"])
+            reason = describe(next(filter(None, refused)))
+    except (StoreError, TimeoutError) as error:
+        reason = str(error) or "the cluster takes too long"
+    if reason:
+        _log.warning("counts of days of the event log cannot be stored: %s", reason)
+    return not reason
 
 
 def _place_of(cluster: Cluster, query: EventQuery, day: int) -> Place:

@@ -87,24 +87,60 @@ async def test_the_ends_of_a_range_are_not_read_from_stored_days(store: Elastics
     assert found.total == sum(found.histogram) == 21
 
 
-async def test_a_day_with_many_values_is_counted_each_time(
+async def test_days_with_many_values_are_counted_each_time(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_days, "_MOST_VALUES", 2)
-    pulls = [make_event(100 + n, after(hours=n), pull_request=n) for n in range(1, 4)]
-    await store.write_events(pulls)
+    # All on the first of three days.
+    await store.write_events(
+        [make_event(100 + n, after(hours=n), pull_request=n) for n in range(9)]
+    )
     for _ in range(2):
         found = await count(store)
-        assert found.total == sum(found.histogram) == 27
-        assert {each.value for each in found.by_pull_request} >= {1, 2, 3}
-    assert len(await stored_days(store)) == 3
+        assert found.total == sum(found.histogram) == 33
+        assert {each.value for each in found.by_pull_request} >= set(range(9))
+    await tamper(store, MIDNIGHT + DAY)
+    found = await count(store)
+    assert {each.value: each.count for each in found.by_event_type}["stored"] == 12
+    assert sum(each.count for each in found.by_event_type) == 33
 
 
-async def test_counts_that_cannot_be_stored_are_answered(store: ElasticsearchStore) -> None:
+async def test_many_such_days_are_counted_at_once(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_days, "_MOST_VALUES", 2)
+    # Every second day has more values than are stored.
+    days = [after(days=2 * n, minutes=pull) for n in range(6) for pull in range(3)]
+    await store.write_events(
+        [make_event(100 + n, at, pull_request=at.minute) for n, at in enumerate(days)]
+    )
+    for _ in range(2):
+        found = await count(store, START, MIDNIGHT + 12 * DAY)
+        assert found.total == sum(found.histogram) == 24 + 18
+
+
+async def test_counts_that_cannot_be_stored_are_answered_and_not_tried_again_at_once(
+    store: ElasticsearchStore, caplog: pytest.LogCaptureFixture
+) -> None:
     days = cluster_of(store).layout.days
     await ask(store, "PUT", f"/{days}/_settings", {"index.blocks.write": True})
     assert (await count(store)).total == 24
+    assert "cannot be stored" in caplog.text
+    assert "blocked" in caplog.text
+    caplog.clear()
+    assert (await count(store)).total == 24
+    assert caplog.text == ""
     assert await stored_days(store) == {}
+
+
+async def test_counts_of_another_format_are_replaced(store: ElasticsearchStore) -> None:
+    await count(store)
+    document = (await stored_days(store))[MIDNIGHT]
+    source = document["_source"] | {"format": 0, "counts": "{}"}
+    target = f"/{document['_index']}/_doc/{document['_id']}?routing={document['_routing']}"
+    await ask(store, "PUT", target, source)
+    for _ in range(2):
+        assert (await count(store)).total == 24
 
 
 async def test_today_is_not_stored(store: ElasticsearchStore) -> None:

@@ -6,9 +6,8 @@ PYTHON ?= python3
 # The version of uv to install if the machine has none.
 UV_VERSION := 0.13.9
 # The number of parallel test processes. Those of `make test` often wait for servers, so two cores
-# have time for three.
-PROCESSES ?= 2
-TEST_PROCESSES ?= 3
+# have time for three. Default: 3, and 2 for `make test-quick`.
+PROCESSES ?=
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
@@ -41,10 +40,10 @@ services: install ## Run a local Elasticsearch and Redis until Ctrl-C; print the
 	@exec $(BIN)/python -m tests.servers.local
 
 test: install ## Run every test.
-	$(BIN)/pytest --numprocesses=$(TEST_PROCESSES) --dist=worksteal --durations=20 $(ARGUMENTS)
+	$(BIN)/pytest --numprocesses=$(or $(PROCESSES),3) --dist=worksteal --durations=20 $(ARGUMENTS)
 
 test-quick: install ## Run the fast tests, which start no server or process.
-	$(BIN)/pytest --quick -p no:schemathesis --numprocesses=$(PROCESSES) --dist=worksteal -rfE --durations=5 $(ARGUMENTS)
+	$(BIN)/pytest --quick -p no:schemathesis --numprocesses=$(or $(PROCESSES),2) --dist=worksteal -rfE --durations=5 $(ARGUMENTS)
 
 kills: install ## Kill loads a hundred times on each store; compare each result with a clean load.
 	MERGEWATCH_TEST_KILLS=50 $(BIN)/pytest --durations=0 tests/kills

@@ -8,21 +8,15 @@ its own.
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.servers.elasticsearch import Node
 from tests.servers.folder import server_folder
-from tests.servers.process import DEADLINE, POLL, ServerError
 
 URL_VARIABLE: Final = "MERGEWATCH_TEST_ELASTICSEARCH_URL"
 # The tests of several processes hold more at once than the default heap has room for.
@@ -36,9 +30,11 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     if config.getoption("--quick") or os.environ.get(URL_VARIABLE):
         return
     node = Node(Path(_running.enter_context(server_folder())), heap=HEAP)
-    # Test processes start and collect while the node starts; a test that needs it waits for it.
-    node.run()
-    _running.callback(_stop, node)
+    try:
+        _running.enter_context(node)
+    except (OSError, RuntimeError):
+        # Each test that asks for a node tries to start one, and reports the error.
+        return
     os.environ[URL_VARIABLE] = node.url
 
 
@@ -52,32 +48,7 @@ def elasticsearch_url(without_servers: None) -> Iterator[str]:
     """One node for all tests; a test that breaks Elasticsearch starts its own."""
     url = os.environ.get(URL_VARIABLE)
     if url:
-        _wait_until_ready(url)
         yield url
         return
     with server_folder() as folder, Node(Path(folder)) as started:
         yield started.url
-
-
-def _wait_until_ready(url: str) -> None:
-    """Wait until the node that another process has started responds."""
-    deadline = time.monotonic() + DEADLINE
-    while not _is_ready(url):
-        if time.monotonic() > deadline:
-            raise ServerError(f"{url}: not ready within {DEADLINE:.0f} s")
-        time.sleep(POLL)
-
-
-def _is_ready(url: str) -> bool:
-    with closing(HTTPConnection(urlsplit(url).netloc, timeout=5)) as connection:
-        try:
-            connection.request("GET", "/_cluster/health?wait_for_status=yellow&timeout=1s")
-            return connection.getresponse().status == HTTPStatus.OK
-        except (OSError, HTTPException):
-            return False
-
-
-def _stop(node: Node) -> None:
-    if not node.alive:
-        sys.stderr.write(f"{node.name} has ended:\n{node.process.tail()}\n")
-    node.stop()

@@ -35,8 +35,8 @@ class JobFacts:
     `refs/tags/…` for a tag, so neither can be mistaken for a branch of the repository.
     `base_branch` is the branch that the pull request or merge queue is for. `commit` is the pull
     request's own head, not its merge with the base, if the CI distinguishes them. `workspace` is
-    the folder that the repository is checked out into. `notes` say why a variable was not used;
-    they show no value, since addresses can hold credentials.
+    the working folder of the job, into which the repository is usually checked out. `notes` say why
+    a variable was not used; they show no value, since addresses can hold credentials.
     """
 
     ci: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ntpath
 import os
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -265,12 +267,15 @@ def _relate(path: str | None, workspace: str | None) -> str | None:
     """
     if path is None or workspace is None:
         return path
-    folder = workspace.rstrip("/\\") + "/"
-    is_within = path.startswith(folder)
-    if "\\" in workspace:
-        # On Windows, some tools write slashes instead.
-        is_within = path.replace("\\", "/").startswith(folder.replace("\\", "/"))
-    return path[len(folder) :] or path if is_within else path
+    is_windows = "\\" in workspace
+    paths = ntpath if is_windows else posixpath
+    folder = paths.normcase(paths.join(paths.normpath(workspace), ""))
+    file = paths.normpath(path)
+    if not paths.normcase(file).startswith(folder) or len(file) == len(folder):
+        return path
+    relative: str = file[len(folder) :]
+    # Some tools write slashes on Windows too.
+    return relative if "\\" in path else relative.replace("\\", "/")
 
 
 def _expand(request: ReportRequest | Refusal) -> Iterator[ReportRequest | Refusal]:

@@ -53,6 +53,8 @@ class Owners:
         self._others = _no_rules_yet()
         self._kept: dict[str, Sequence[str | None]] = {}
         self._kept_bytes = 0
+        # The owners of files of several sections; files with the same owners share them.
+        self._unions: dict[tuple[str, ...], tuple[str, ...]] = {}
         frequent = Counter(name for pattern, _ in ranked for name in _names_of(pattern))
         for rank, (pattern, rule) in enumerate(ranked):
             self._place_of(pattern, frequent)[rule.section].append((rank, pattern))
@@ -69,9 +71,10 @@ class Owners:
             found = self._find(filepath, check) or _NOBODY
             if len(self._kept) >= _MAX_KEPT or self._kept_bytes >= _MAX_KEPT_BYTES:
                 self._kept.clear()
+                self._unions.clear()
                 self._kept_bytes = 0
             self._kept[filepath] = found
-            self._kept_bytes += len(filepath) + len(found) * _BYTES_OF_OWNER
+            self._kept_bytes += len(filepath)
         return found
 
     def _find(self, filepath: str, check: Callable[[], object]) -> tuple[str, ...]:
@@ -91,7 +94,11 @@ class Owners:
         if len(found) == 1:
             return found[0]
         # Each section decides for itself: a file has the owners of all of them.
-        return tuple(islice(dict.fromkeys(chain.from_iterable(found)), MAX_OWNERS))
+        union = tuple(islice(dict.fromkeys(chain.from_iterable(found)), MAX_OWNERS))
+        known = self._unions.setdefault(union, union)
+        if known is union:
+            self._kept_bytes += len(union) * _BYTES_OF_OWNER
+        return known
 
     def _candidates(self, path: Sequence[str]) -> Iterator[Mapping[int, _Ranked]]:
         """Yield rules by section; those of a section are in the order of their ranks."""

@@ -72,7 +72,7 @@ def test_too_many_files_are_refused(monkeypatch: pytest.MonkeyPatch, limit: str,
     assert select(["@web"], "b.js @web") == FileSelection(("b.js",))
 
 
-@pytest.mark.parametrize(("limit", "most"), [("_MAX_KEPT", 2), ("_MAX_KEPT_BYTES", 20)])
+@pytest.mark.parametrize(("limit", "most"), [("_MAX_KEPT", 2), ("_MAX_KEPT_BYTES", 6)])
 def test_cached_owners_have_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
     monkeypatch.setattr(finding, limit, most)
     looks: list[None] = []
@@ -96,3 +96,10 @@ def test_files_are_many_by_their_number_or_their_characters() -> None:
     assert not FileSelection(("a" * 200,) * MANY_FILES).is_large
     assert FileSelection(("a",) * (MANY_FILES + 1)).is_large
     assert FileSelection(("a" * (1 + MANY_CHARACTERS),)).is_large
+
+
+def test_files_with_the_same_owners_share_them() -> None:
+    owners = read_owners("[One]\n* @x\n[Two]\n* @y\n")
+    first, second = (owners.find(path, lambda: None) for path in ("a", "b"))
+    assert first == ("@x", "@y")
+    assert first is second

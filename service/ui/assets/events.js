@@ -146,6 +146,9 @@
   const WHILE_READ = 10_000;
   // Counts are fetched at most this often, because they cost more than rows.
   const BETWEEN_COUNTS = 30_000;
+  // A browser opens six connections to a host by HTTP/1.1; a page that is hidden for longer gives the
+  // one of its stream back.
+  const HIDDEN = 60_000;
   const types = live.dataset.types.split(" ").filter(Boolean);
   // As numbers on both sides, which may be as large as to be rounded.
   const pulls = live.dataset.pulls.split(" ").filter(Boolean).map(Number);
@@ -164,6 +167,9 @@
   // When the counts were newest, and the timer of the next ones.
   let counted = Date.now();
   let counting = null;
+  // Whether the stream is closed because nobody sees the page, and the timer that closes it.
+  let resting = false;
+  let hiding = null;
 
   const say = (state, text) => {
     live.className = `live ${state}`;
@@ -279,6 +285,8 @@
     heard = false;
     const current = new AbortController();
     loading = current;
+    // Events that arrive before the stream is open are in neither.
+    const isOpen = source?.readyState === EventSource.OPEN;
     try {
       const answer = await request("", current.signal);
       if (answer.status === 204) return stop("lost", "Signed out");
@@ -295,7 +303,7 @@
         offer(news);
         delay = Math.min(WHILE_READ, delay * 2);
       }
-      behind = false;
+      if (isOpen) behind = false;
     } catch {
       if (current.signal.aborted) return;
       heard = true;
@@ -339,6 +347,7 @@
   };
 
   const start = (catchUp) => {
+    resting = false;
     // The stream begins with the events that arrive after it is open.
     behind = true;
     source = new EventSource(live.dataset.stream);
@@ -360,10 +369,28 @@
     wanted = true;
     start(load);
   });
-  document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && (behind || heard || offered !== "")) schedule();
-  });
-  addEventListener("pagehide", () => source?.close());
+  const rest = () => {
+    if (source === null) return;
+    stop("paused", "Paused while hidden");
+    resting = true;
+  };
+  const wake = () => {
+    if (resting) start(schedule);
+  };
+  const look = () => {
+    clearTimeout(hiding);
+    if (document.hidden) {
+      hiding = setTimeout(rest, HIDDEN);
+      return;
+    }
+    if (resting) wake();
+    else if (behind || heard || offered !== "") schedule();
+  };
+  document.addEventListener("visibilitychange", look);
+  // A page that the browser keeps is shown again as it was, with the stream closed.
+  addEventListener("pagehide", rest);
+  addEventListener("pageshow", wake);
   live.hidden = pause.hidden = false;
   start(schedule);
+  if (document.hidden) look();
 })();

@@ -135,3 +135,42 @@ async def test_counts_follow_the_rows_unless_they_are_used(
     await page.locator('.histogram a[tabindex="0"]').focus()
     await page.keyboard.press("Shift+ArrowLeft")
     await expect(page.locator("#brush-said")).to_contain_text("2 bars")
+
+
+HIDE = """hidden => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def test_a_hidden_page_gives_its_connection_back_and_catches_up(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    page, live = visitor.page, visitor.page.locator("#live")
+    await page.clock.install()
+    rows = await follow(site, visitor)
+    async with page.expect_event("requestfailed", lambda sent: "/stream" in sent.url):
+        await page.evaluate(HIDE, True)
+        await page.clock.fast_forward(60_000)
+    await expect(live).to_have_text("Paused while hidden")
+    await site.store.write_events([merged(2_000)])
+    await page.evaluate(HIDE, False)
+    await expect(live).to_have_text("Live")
+    await expect(rows).to_have_count(9, timeout=PATIENCE)
+
+
+async def test_a_page_that_the_browser_kept_is_live_again(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    page, live = visitor.page, visitor.page.locator("#live")
+    rows = await follow(site, visitor)
+    await page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+    await expect(live).to_have_text("Paused while hidden")
+    await site.store.write_events([merged(2_000)])
+    await page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    await expect(rows).to_have_count(9, timeout=PATIENCE)
+    # Who paused it finds it paused.
+    await page.get_by_role("button", name="Pause").click()
+    await page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+    await page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    await expect(live).to_have_text("Paused")

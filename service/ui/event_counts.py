@@ -167,8 +167,8 @@ def _make_value(field: str, value: str, count: int, most: int, view: EventView) 
         math.ceil(count / most * 100) if most else 0,
         view.has(field, value),
         view.has(f"not_{field}", value),
-        view.toggle(field, value).query() if can_filter else None,
-        view.toggle(f"not_{field}", value).query() if can_filter else None,
+        view.offer(field, value) if can_filter else None,
+        view.offer(f"not_{field}", value) if can_filter else None,
     )
 
 

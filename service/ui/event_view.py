@@ -10,8 +10,17 @@ from typing import Final
 from indexing.errors import InvalidValueError
 from indexing.timestamps import format_timestamp, parse_timestamp
 from service.http.field_errors import FieldError
+from service.http.problems import Problem
 from service.schemas.queries import EventFilters
-from service.ui.queries import Pairs, first_of, only, read_short, values_of, write_pairs
+from service.ui.queries import (
+    MAX_QUERY_LENGTH,
+    Pairs,
+    first_of,
+    only,
+    read_short,
+    values_of,
+    write_pairs,
+)
 
 FROM: Final = "received_from"
 TO: Final = "received_to"
@@ -30,6 +39,9 @@ LASTS: Final = {
 DEFAULT_LAST: Final = "7d"
 # The fields that the filter form shows.
 FORM_FIELDS: Final = ("pull_request", "base_ref", FROM, TO)
+# The most characters of filters in a query string; any one trigger of an event fits. The rest is
+# for what links of the page add, such as a range and a cursor.
+MAX_FILTERS_LENGTH: Final = MAX_QUERY_LENGTH - 500
 FILTERS: Final = tuple(each for each in EventFilters().load_fields if each not in (FROM, TO))
 _WRITTEN: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?)?")
 
@@ -55,15 +67,18 @@ class EventView:
         """Read the view from a query string.
 
         Raises:
-            Problem: the query string is too long, as in `read_short`.
+            Problem: the query string is too long, as in `read_short`, or its filters are.
         """
         pairs = read_short(raw_query)
+        # Without duplicates, which would filter no more.
+        filters = list(dict.fromkeys(only(pairs, FILTERS)))
+        if len(write_pairs(filters)) > MAX_FILTERS_LENGTH:
+            raise Problem(414, f"the filters take at most {MAX_FILTERS_LENGTH} characters")
         start, end = read_moment(first_of(pairs, FROM)), read_moment(first_of(pairs, TO))
         last = first_of(pairs, _LAST)
         around = (first_of(pairs, _AROUND[0]), first_of(pairs, _AROUND[1]))
         return cls(
-            # Without duplicates, which would filter no more.
-            list(dict.fromkeys(only(pairs, FILTERS))),
+            filters,
             "" if start or end else last if last in LASTS else DEFAULT_LAST,
             start,
             end,
@@ -125,6 +140,11 @@ class EventView:
         if not self.has(field, value):
             kept.append((field, value))
         return replace(self, filters=kept, cursor="")
+
+    def offer(self, field: str, value: str) -> str | None:
+        """Return the query string of `toggle`; None if its filters would be too long."""
+        view = self.toggle(field, value)
+        return view.query() if len(write_pairs(view.filters)) <= MAX_FILTERS_LENGTH else None
 
     def has(self, field: str, value: str) -> bool:
         """Whether the view has this filter."""

@@ -11,7 +11,7 @@ from service.http.problems import Problem
 Pairs = list[tuple[str, str]]
 
 # Some pages repeat the query string in many links, so its length is limited.
-MAX_QUERY_LENGTH: Final = 2_000
+MAX_QUERY_LENGTH: Final = 4_000
 
 
 def read_pairs(raw_query: str) -> Pairs:

@@ -148,7 +148,7 @@ async def test_what_is_tried_is_bounded_text_and_never_more_than_the_key_may(
     await visitor.go(call('"><script>alert(2)</script>'))
     await expect(page.get_by_role("heading", name="Nothing here")).to_be_visible()
     await visitor.go(call("listEvents", owner="x" * MAX_QUERY_LENGTH))
-    await expect(page.get_by_text("at most 2000 characters")).to_be_visible()
+    await expect(page.get_by_text("at most 4000 characters")).to_be_visible()
 
 
 async def test_a_call_counts_and_needs_a_session(site: FrontDoor) -> None:

@@ -8,9 +8,17 @@ import pytest
 
 from service.http.field_errors import FieldError
 from service.http.problems import Problem
+from service.http.targets import CURSOR_BYTES
 from service.openapi import build_document
 from service.ui.event_counts import list_facets
-from service.ui.event_view import FROM, EventView, explain_error, read_moment, show_moment
+from service.ui.event_view import (
+    FROM,
+    MAX_FILTERS_LENGTH,
+    EventView,
+    explain_error,
+    read_moment,
+    show_moment,
+)
 from service.ui.queries import MAX_QUERY_LENGTH, read_pairs
 from service.ui.reference import make_curl, read_document
 from service.ui.trees import MAX_DEPTH, Budget, Node, draw_tree
@@ -59,8 +67,30 @@ def test_a_facet_shows_what_is_filtered_by_even_if_nothing_has_it() -> None:
 
 
 def test_a_query_that_would_make_a_page_of_long_links_is_refused() -> None:
-    with pytest.raises(Problem, match="at most 2000"):
+    with pytest.raises(Problem, match="at most 4000"):
         EventView.read("x" * (MAX_QUERY_LENGTH + 1))
+    with pytest.raises(Problem, match="at most 3500"):
+        EventView.read("trigger=" + "x" * MAX_FILTERS_LENGTH)
+
+
+def test_a_facet_offers_no_view_that_would_be_refused() -> None:
+    triggers = [chr(0x1F600 + number) * 255 for number in range(2)]
+    counts: dict[str, Any] = {
+        "by_outcome": [{"value": "success", "count": 1}],
+        "by_event_type": [],
+        "by_trigger": [{"value": each, "count": 1} for each in triggers],
+        "by_pull_request": [],
+    }
+    _, _, trigger, _ = list_facets(counts, EventView.read(""))
+    assert all(each.toggle and each.leave_out for each in trigger.shown)
+    view = EventView.read(trigger.shown[0].toggle or "")
+    outcome, _, trigger, _ = list_facets(counts, view)
+    chosen, other = trigger.shown
+    assert (other.toggle, other.leave_out) == (None, None)
+    for query in (chosen.toggle, chosen.leave_out, outcome.shown[0].toggle):
+        assert query is not None
+        long = f"{query}&received_from={'9' * 40}&received_to={'9' * 40}&around_from={'9' * 40}"
+        EventView.read(f"{long}&around_to={'9' * 40}&cursor={'c' * CURSOR_BYTES}&event={2**63}")
 
 
 def test_a_tree_is_bounded_in_depth_members_and_characters() -> None:

@@ -76,6 +76,23 @@
   };
   setInterval(tell, 10_000);
 
+  // A part that is being loaded looks so, and stays if no answer comes.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    event.detail.target.setAttribute("aria-busy", "true");
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    event.detail.target.removeAttribute("aria-busy");
+    document.getElementById("unanswered")?.remove();
+  });
+  document.addEventListener("htmx:sendError", (event) => {
+    const notice = document.createElement("p");
+    notice.id = "unanswered";
+    notice.className = "notice broken";
+    notice.setAttribute("role", "alert");
+    notice.textContent = "The service did not answer. Try again, or reload the page.";
+    event.detail.target.before(notice);
+  });
+
   document.addEventListener("htmx:afterSwap", (event) => {
     showCopyButtons();
     if (event.target.id !== "results") return;

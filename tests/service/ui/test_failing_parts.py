@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import uuid
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
@@ -14,6 +16,7 @@ from tests.service.ui.logged import LOG
 from tests.service.ui.shown import BROKEN, FLAKY, load_shown, page_of
 from tests.service.ui.test_sessions import Client
 from tests.service.ui.visitor import Visitor
+from tests.waiting import until
 
 TESTS = "/ui/acme/widgets/tests"
 
@@ -43,6 +46,43 @@ async def test_a_list_can_be_filtered_again_after_an_error(
     await page.get_by_role("button", name="Apply").click()
     await expect(results.get_by_role("link", name=FLAKY).first).to_be_visible()
     await expect(results.get_by_role("link", name=BROKEN)).to_have_count(0)
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_list_says_that_it_is_loaded_and_that_no_answer_came(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    may_answer = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await may_answer.wait()
+        await route.continue_()
+
+    await load_shown(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go(TESTS)
+    results, told = page.locator("#results"), page.get_by_role("alert")
+    apply = page.get_by_role("button", name="Apply")
+    await page.get_by_label("Test name, with * and ?").fill("hinge")
+    await page.route("**/tests?*", lambda route: route.abort())
+    visitor.refusals += 1
+    await apply.click()
+    await expect(told).to_have_text(re.compile("The service did not answer"))
+    await expect(results.get_by_role("link", name=BROKEN).first).to_be_visible()
+    # The browser reports it in one line, which is counted as a refusal, and htmx in two.
+    await until(lambda: len(visitor.wrong) == 3)
+    visitor.wrong[:] = [each for each in visitor.wrong if not each.startswith("console: htmx:")]
+
+    await page.unroute_all()
+    await page.route("**/tests?*", hold)
+    await apply.click()
+    await expect(results).to_have_attribute("aria-busy", "true")
+    may_answer.set()
+    await expect(results.get_by_role("link", name=BROKEN)).to_have_count(0)
+    await expect(results).not_to_have_attribute("aria-busy", "true")
+    await expect(told).to_have_count(0)
 
 
 @pytest.mark.parametrize(

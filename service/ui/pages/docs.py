@@ -67,10 +67,13 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     }
     if chosen is None:
         return await page.show("docs.html", **common)
-    # Each line of a form field is one value of the parameter.
+    # Each line of a form field is one value of the parameter; an empty one is none.
     values = {
         each.field: [
-            line.strip() for text in values_of(pairs, each.field) for line in text.splitlines()
+            line.strip()
+            for text in values_of(pairs, each.field)
+            for line in text.splitlines()
+            if line.strip()
         ]
         for each in chosen.parameters
     }

@@ -151,6 +151,18 @@ async def test_what_is_tried_is_bounded_text_and_never_more_than_the_key_may(
     await expect(page.get_by_text("at most 4000 characters")).to_be_visible()
 
 
+async def test_a_blank_line_of_the_form_is_no_value(site: FrontDoor) -> None:
+    await load_log(site.store)
+    site.client.cookie_jar.clear()
+    client = Client(site)
+    await client.sign_in()
+    here = {"owner": "acme", "repository": "widgets"}
+    page = await client.get(call("listEvents", **here, pull_request="444\r\n\r\n  \r\n"))
+    answer = page.body.decode().partition('id="answer"')[2]
+    assert "</svg>200</span>" in answer
+    assert "/v1/repos/acme/widgets/logs?pull_request=444</code>" in answer
+
+
 async def test_a_call_counts_and_needs_a_session(site: FrontDoor) -> None:
     await site.store.ensure_repository(WIDGETS)
     site.client.cookie_jar.clear()

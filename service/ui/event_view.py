@@ -71,7 +71,7 @@ class EventView:
         """
         pairs = read_short(raw_query)
         # Without duplicates, which would filter no more.
-        filters = list(dict.fromkeys(only(pairs, FILTERS)))
+        filters = list(dict.fromkeys(map(_normalize, only(pairs, FILTERS))))
         if len(write_pairs(filters)) > MAX_FILTERS_LENGTH:
             raise Problem(414, f"the filters take at most {MAX_FILTERS_LENGTH} characters")
         start, end = read_moment(first_of(pairs, FROM)), read_moment(first_of(pairs, TO))
@@ -159,6 +159,14 @@ class EventView:
         # Rounded to the minute, so that simultaneous users share a cached response.
         start = (now - LASTS[self.last][1]).replace(second=0, microsecond=0)
         return [(FROM, format_timestamp(start))]
+
+
+def _normalize(pair: tuple[str, str]) -> tuple[str, str]:
+    """Return a filter as the API reads it: numbers of pull requests without leading zeros."""
+    name, text = pair
+    if name.endswith("pull_request") and text.isascii() and text.isdigit():
+        return name, str(int(text))
+    return pair
 
 
 def read_moment(text: str) -> str:

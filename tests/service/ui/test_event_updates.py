@@ -45,6 +45,14 @@ async def follow(site: FrontDoor, visitor: Visitor, path: str = VIEW) -> Locator
     return visitor.page.locator("#results tr.entry")
 
 
+async def test_a_number_with_zeros_before_it_is_followed(site: FrontDoor, visitor: Visitor) -> None:
+    rows = await follow(site, visitor, f"{LOG}?pull_request=00{QUEUED}")
+    await site.store.write_events([merged(2_000)])
+    await expect(rows).to_have_count(9, timeout=PATIENCE)
+    chosen = visitor.page.locator("#narrow .value-row", has_text=f"#{QUEUED}")
+    await expect(chosen.locator(".pick")).to_have_attribute("aria-current", "true")
+
+
 async def test_only_events_that_match_the_view_are_offered(
     site: FrontDoor, visitor: Visitor
 ) -> None:

@@ -43,6 +43,16 @@ def test_what_a_view_writes_it_reads_back() -> None:
     assert read_moment(show_moment("2026-08-01T10:20:15.5Z")) == "2026-08-01T10:20:15.5Z"
 
 
+def test_numbers_of_pull_requests_are_compared_as_numbers() -> None:
+    view = EventView.read("pull_request=0017&pull_request=17&not_pull_request=00&trigger=007")
+    assert view.filters == [
+        ("pull_request", "17"),
+        ("not_pull_request", "0"),
+        ("trigger", "007"),
+    ]
+    assert EventView.read("pull_request=x1").filters == [("pull_request", "x1")]
+
+
 def test_a_filter_replaces_its_opposite_and_goes_when_it_is_toggled_again() -> None:
     view = EventView.read("outcome=failure&cursor=x").toggle("not_outcome", "failure")
     assert (view.filters, view.cursor) == ([("not_outcome", "failure")], "")

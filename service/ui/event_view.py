@@ -43,7 +43,7 @@ FORM_FIELDS: Final = ("pull_request", "base_ref", FROM, TO)
 # for what links of the page add, such as a range and a cursor.
 MAX_FILTERS_LENGTH: Final = MAX_QUERY_LENGTH - 500
 FILTERS: Final = tuple(each for each in EventFilters().load_fields if each not in (FROM, TO))
-_WRITTEN: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?)?")
+_WRITTEN: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d(?:\.\d{1,9})?)?)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,11 @@ def show_text(text: str, *, lines: bool = False) -> str:
     )
 
 
+def start_sentence(text: str) -> str:
+    """Return a text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
+
+
 def show_briefly(text: str, length: int = _BRIEF) -> str:
     """Return the beginning of a text, with invisible characters escaped."""
     return show_text(text) if len(text) <= length else f"{show_text(text[:length])}…"

@@ -11,6 +11,7 @@ from playwright.async_api import Route, expect
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
+from tests.builders import WIDGETS
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG
 from tests.service.ui.shown import BROKEN, FLAKY, load_shown, page_of
@@ -83,6 +84,16 @@ async def test_a_list_says_that_it_is_loaded_and_that_no_answer_came(
     await expect(results.get_by_role("link", name=BROKEN)).to_have_count(0)
     await expect(results).not_to_have_attribute("aria-busy", "true")
     await expect(told).to_have_count(0)
+
+
+async def test_an_error_keeps_the_case_of_what_it_names(door: FrontDoor) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    door.key = await door.add_key(name="on call", scope=Scope.READ)
+    door.client.cookie_jar.clear()
+    client = Client(door)
+    await client.sign_in()
+    refused = await client.get(f"{LOG}?trigger={'x' * 4_000}")
+    assert b"<p>The URL of this page takes at most" in refused.body
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,22 @@ async def shown(client: Client, query: str) -> list[str]:
     """Return the names of the tests of a view."""
     page = (await client.get(f"/ui/acme/widgets/tests?{query}&direction=asc")).body.decode()
     return sorted(re.findall(r'class="name"[^>]*aria-label="([^"]*)"', page))
+
+
+async def test_the_slowest_tests_claim_no_total_that_is_not_known(client: Client) -> None:
+    store = client.door.store
+    await store.ensure_repository(WIDGETS)
+    # Not every execution states how long it took.
+    for number, duration in enumerate((60.0, None, None)):
+        run = make_run(f"{number}", commit=f"{number:040}")
+        executions = make_executions(
+            run, [("slow", Conclusion.PASSED)], after(hours=number - 6), duration=duration
+        )
+        await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(NOON)
+    await client.sign_in()
+    page = (await client.get("/ui/acme/widgets/worst")).body.decode()
+    slowest = page.partition('id="slowest"')[2]
+    assert "60\u00a0s" in slowest
+    assert "3 executions" in slowest
+    assert "in all" not in slowest

@@ -2,7 +2,9 @@
 "use strict";
 
 (() => {
-  const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+  // A checkbox takes no text.
+  const isTyping = (target) =>
+    target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
 
   const closeMenus = (except) => {
     for (const menu of document.querySelectorAll("details.menu[open], details.facet[open]")) {
@@ -14,8 +16,11 @@
   const step = (target, selector, by) => {
     const list = target.closest(selector);
     if (list === null) return false;
-    const links = [...list.querySelectorAll("a[href]")];
-    const next = links[links.indexOf(target) + by];
+    const links = [...list.querySelectorAll("a[href], input[type=checkbox]")].filter(
+      // From a link to a link, and from a checkbox to a checkbox.
+      (each) => each.localName === target.localName,
+    );
+    const next = links.includes(target) ? links[links.indexOf(target) + by] : undefined;
     if (next === undefined) return false;
     if (selector === ".verdicts") {
       target.tabIndex = -1;

@@ -283,6 +283,36 @@ async def test_the_keyboard_alone_finds_and_opens_a_test(site: FrontDoor, visito
     await expect(menu.locator("summary")).to_be_focused()
 
 
+async def test_the_arrows_move_in_executions_and_quarantines(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    for test in (BROKEN, FLAKY):
+        await site.store.add_quarantine(WIDGETS, QuarantineRequest(test, "flaps"), NOON)
+    page, keyboard = visitor.page, visitor.page.keyboard
+    await visitor.sign_in()
+    await visitor.go(page_of(FLAKY))
+    runs = page.locator("#executions tbody a")
+    await runs.first.focus()
+    await keyboard.press("ArrowDown")
+    await expect(runs.nth(1)).to_be_focused()
+    await visitor.go("/ui/acme/widgets/quarantines")
+    table = page.get_by_role("form", name="Quarantined tests")
+    for names in (
+        table.locator("a.name"),
+        table.get_by_role("checkbox"),
+        page.locator("#changes a"),
+    ):
+        await names.first.focus()
+        await keyboard.press("ArrowDown")
+        await expect(names.nth(1)).to_be_focused()
+        await keyboard.press("ArrowUp")
+        await expect(names.first).to_be_focused()
+    await table.get_by_role("checkbox").first.focus()
+    await keyboard.press("/")
+    await expect(page.get_by_label("Find a test by name")).to_be_focused()
+
+
 async def test_without_scripts_everything_can_be_read_and_done(
     browser: Browser, site: FrontDoor
 ) -> None:

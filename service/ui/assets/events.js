@@ -1,9 +1,8 @@
-// The event log: selecting a range of the histogram, keys in the list, and the live tail.
+// The event log: selecting a range of the histogram, and keys in the list.
 "use strict";
 
 (() => {
-  // Whether a range of the histogram is being selected, and what Escape does there.
-  let isSelecting = () => false;
+  // What Escape does in the histogram.
   let leaveBars = () => {};
 
   const selectBars = () => {
@@ -107,7 +106,6 @@
       }
     });
 
-    isSelecting = () => first !== null;
     leaveBars = (target) => {
       if (first !== null) giveUp();
       else if (bars.contains(target)) document.getElementById("whole")?.click();
@@ -124,6 +122,8 @@
     };
     document.addEventListener("htmx:afterSwap", arrive);
   }
+  // Those of a live log are replaced.
+  document.addEventListener("events:counted", selectBars);
 
   document.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
@@ -134,263 +134,4 @@
     event.preventDefault();
     next.focus();
   });
-
-  const live = document.getElementById("live");
-  if (live === null) return;
-  const pause = document.getElementById("pause");
-  const arrived = document.getElementById("arrived");
-  // New rows are fetched from the server, which filters and escapes them, at most this often.
-  const SHORTEST = 2_000;
-  const LONGEST = 60_000;
-  // While the user reads, they are only counted, in the end at most this often.
-  const WHILE_READ = 10_000;
-  // Counts are fetched at most this often, because they cost more than rows.
-  const BETWEEN_COUNTS = 30_000;
-  // A browser opens six connections to a host by HTTP/1.1; a page that is hidden for longer gives the
-  // one of its stream back.
-  const HIDDEN = 60_000;
-  const types = live.dataset.types.split(" ").filter(Boolean);
-  // As numbers on both sides, which may be as large as to be rounded.
-  const pulls = live.dataset.pulls.split(" ").filter(Boolean).map(Number);
-  let source = null;
-  let timer = null;
-  let delay = SHORTEST;
-  // The request for rows that is under way; there is one at most, so none arrives out of order.
-  let loading = null;
-  // Whether an event arrived since the newest request, and whether the rows may lack events from
-  // before the stream was open.
-  let heard = false;
-  let behind = false;
-  // Whether the user asked for the rows that arrived, and what the button says meanwhile.
-  let wanted = false;
-  let offered = "";
-  // When the counts were newest, and the timer of the next ones.
-  let counted = Date.now();
-  let counting = null;
-  // Whether the stream is closed because nobody sees the page, and the timer that closes it.
-  let resting = false;
-  let hiding = null;
-
-  const say = (state, text) => {
-    live.className = `live ${state}`;
-    live.textContent = text;
-  };
-
-  // Rows are not inserted while the user reads the list, so that no row moves away.
-  const isRead = () => {
-    const results = document.getElementById("results");
-    return (
-      document.hidden ||
-      results.contains(document.activeElement) ||
-      // Only the details of a row: subtrees of its metadata are open from the start.
-      results.querySelector("td.time > details[open]") !== null ||
-      results.getBoundingClientRect().top < 0
-    );
-  };
-
-  const offer = (text) => {
-    offered = text;
-    arrived.hidden = text === "";
-    if (text === "") return;
-    const button = arrived.querySelector("button") ?? document.createElement("button");
-    button.type = "button";
-    button.className = "button tiny";
-    button.textContent = text;
-    button.onclick = () => {
-      wanted = true;
-      load();
-    };
-    if (button.parentElement === null) arrived.append(button);
-  };
-
-  const entries = (list) => [...list.querySelectorAll("tr.entry")];
-
-  // Not the address of this page, which may be that of the page with its counts.
-  const request = (path, signal) =>
-    fetch(`${live.dataset.rows}${path}${location.search}`, { headers: { "HX-Request": "true" }, signal });
-
-  const read = async (answer) => {
-    const holder = document.createElement("template");
-    holder.innerHTML = await answer.text();
-    return holder.content;
-  };
-
-  const listKnown = () => new Set(entries(document.getElementById("results")).map((row) => row.id));
-
-  // The list has been filtered by the server: not every event of the stream belongs to it.
-  const describe = (fresh) => {
-    const known = listKnown();
-    const rows = entries(fresh);
-    const count = rows.filter((row) => !known.has(row.id)).length;
-    if (count === 0) return "";
-    // With no row in common, there are more than fit on a page.
-    const more = known.size > 0 && count === rows.length ? " or more" : "";
-    return `Show ${count}${more} new ${count === 1 && !more ? "event" : "events"}`;
-  };
-
-  const swap = (fresh) => {
-    const old = document.getElementById("results");
-    const known = listKnown();
-    const opened = [...old.querySelectorAll("tr.entry:has(td.time > details[open])")].map((row) => row.id);
-    for (const row of entries(fresh)) {
-      // Also closed as it was: the URL may name a row that the user has closed since.
-      if (known.has(row.id)) row.querySelector("details").open = opened.includes(row.id);
-      else row.classList.add("new");
-    }
-    old.replaceWith(fresh);
-  };
-
-  // The total, the histogram and the values to filter by.
-  const listCounts = () => ["counted", "narrow", "total"].map((id) => document.getElementById(id));
-
-  const isCountRead = () =>
-    document.hidden ||
-    isSelecting() ||
-    listCounts().some((each) => each.contains(document.activeElement) || each.matches(":hover"));
-
-  const count = async () => {
-    counting = null;
-    counted = Date.now();
-    if (isCountRead()) return recount();
-    try {
-      const answer = await request("/counts");
-      if (answer.status !== 200) return;
-      const fresh = await read(answer);
-      // Counting took too long: the old counts say more.
-      if (fresh.getElementById("bars") === null) return;
-      if (source === null || isCountRead()) return recount();
-      for (const old of listCounts()) {
-        const each = fresh.getElementById(old.id);
-        each.removeAttribute("hx-swap-oob");
-        for (const open of old.querySelectorAll("section:has(details[open])")) {
-          const name = open.getAttribute("aria-labelledby");
-          each.querySelector(`[aria-labelledby="${name}"] details`)?.setAttribute("open", "");
-        }
-        old.replaceWith(each);
-      }
-      selectBars();
-    } catch {
-      // The next new row asks again.
-    }
-  };
-
-  const recount = () => {
-    counting ??= setTimeout(count, Math.max(0, counted + BETWEEN_COUNTS - Date.now()));
-  };
-
-  const load = async () => {
-    if (loading !== null) return;
-    clearTimeout(timer);
-    timer = null;
-    heard = false;
-    const current = new AbortController();
-    loading = current;
-    // Events that arrive before the stream is open are in neither.
-    const isOpen = source?.readyState === EventSource.OPEN;
-    try {
-      const answer = await request("", current.signal);
-      if (answer.status === 204) return stop("lost", "Signed out");
-      const fresh = answer.ok ? (await read(answer)).getElementById("results") : null;
-      if (fresh === null) throw new Error(`no rows: ${answer.status}`);
-      const news = describe(fresh);
-      if (news !== "") recount();
-      if (wanted || !isRead()) {
-        swap(fresh);
-        offer("");
-        wanted = false;
-        delay = SHORTEST;
-      } else {
-        offer(news);
-        delay = Math.min(WHILE_READ, delay * 2);
-      }
-      if (isOpen) behind = false;
-    } catch {
-      if (current.signal.aborted) return;
-      heard = true;
-      delay = Math.min(LONGEST, delay * 2);
-    } finally {
-      if (loading === current) loading = null;
-    }
-    if (behind || heard) schedule();
-  };
-
-  const schedule = () => {
-    if (timer !== null || source === null) return;
-    // Jitter, so that the browsers that show the same log do not all fetch at once.
-    const wait = delay * (0.75 + Math.random() / 2);
-    timer = setTimeout(() => {
-      timer = null;
-      // A hidden page catches up when it is shown again.
-      if (!document.hidden) load();
-    }, wait);
-  };
-
-  const hear = (event) => {
-    if (pulls.length > 0) {
-      const pull = JSON.parse(event.data).pull_request;
-      if (!pulls.includes(pull)) return;
-    }
-    heard = true;
-    schedule();
-  };
-
-  const stop = (state, text) => {
-    source?.close();
-    source = null;
-    loading?.abort();
-    loading = null;
-    wanted = false;
-    clearTimeout(timer);
-    timer = null;
-    say(state, text);
-    pause.textContent = "Resume";
-  };
-
-  const start = (catchUp) => {
-    resting = false;
-    // The stream begins with the events that arrive after it is open.
-    behind = true;
-    source = new EventSource(live.dataset.stream);
-    pause.textContent = "Pause";
-    say("lost", "Connecting");
-    source.onopen = () => {
-      say("", "Live");
-      if (behind) catchUp();
-    };
-    source.onerror = () => {
-      if (source?.readyState === EventSource.CLOSED) stop("lost", "Not live: reload the page");
-      else say("lost", "Connection lost");
-    };
-    for (const type of types) source.addEventListener(type, hear);
-  };
-
-  pause.addEventListener("click", () => {
-    if (source !== null) return stop("paused", "Paused");
-    wanted = true;
-    start(load);
-  });
-  const rest = () => {
-    if (source === null) return;
-    stop("paused", "Paused while hidden");
-    resting = true;
-  };
-  const wake = () => {
-    if (resting) start(schedule);
-  };
-  const look = () => {
-    clearTimeout(hiding);
-    if (document.hidden) {
-      hiding = setTimeout(rest, HIDDEN);
-      return;
-    }
-    if (resting) wake();
-    else if (behind || heard || offered !== "") schedule();
-  };
-  document.addEventListener("visibilitychange", look);
-  // A page that the browser keeps is shown again as it was, with the stream closed.
-  addEventListener("pagehide", rest);
-  addEventListener("pageshow", wake);
-  live.hidden = pause.hidden = false;
-  start(schedule);
-  if (document.hidden) look();
 })();

@@ -34,6 +34,8 @@
   // When the counts were newest, and the timer of the next ones.
   let counted = Date.now();
   let counting = null;
+  // Whether counts were due when the stream was closed.
+  let uncounted = false;
   // Whether the stream is closed because nobody sees the page, and the timer that closes it.
   let resting = false;
   let hiding = null;
@@ -126,7 +128,11 @@
       const fresh = await read(answer);
       // Counting took too long: the old counts say more.
       if (fresh.getElementById("bars") === null) return;
-      if (source === null || isCountRead()) return recount();
+      if (source === null) {
+        uncounted = true;
+        return;
+      }
+      if (isCountRead()) return recount();
       for (const old of listCounts()) {
         const each = fresh.getElementById(old.id);
         each.removeAttribute("hx-swap-oob");
@@ -210,6 +216,9 @@
     wanted = false;
     clearTimeout(timer);
     timer = null;
+    uncounted ||= counting !== null;
+    clearTimeout(counting);
+    counting = null;
     say(state, text);
     pause.textContent = "Resume";
   };
@@ -221,6 +230,8 @@
     source = new EventSource(live.dataset.stream);
     pause.textContent = "Pause";
     say("lost", "Connecting");
+    if (uncounted) recount();
+    uncounted = false;
     source.onopen = () => {
       say("", "Live");
       if (behind) catchUp();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -197,5 +198,8 @@ def _is_plain_and_remote(page: PageContext) -> bool:
     origin = request.headers.get("Origin")
     if origin is not None:
         return origin.startswith("http:")
-    has_tls = request.headers.get("X-Forwarded-Proto", "").lower() == "https"
+    # Several proxies make a list; the first one saw the browser.
+    scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+    public = urlsplit(page.dashboard.public_url or "")
+    has_tls = scheme == "https" or (public.scheme == "https" and public.netloc == request.host)
     return not has_tls and "Sec-Fetch-Site" not in request.headers

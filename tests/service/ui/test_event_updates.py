@@ -147,6 +147,26 @@ async def test_counts_follow_the_rows_unless_they_are_used(
     await expect(page.locator("#brush-said")).to_contain_text("2 bars")
 
 
+async def test_a_paused_page_counts_once_it_follows_again(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    page = visitor.page
+    await page.clock.install()
+    rows = await follow(site, visitor)
+    await page.mouse.move(0, 0)
+    requests: list[str] = []
+    page.on("request", lambda each: requests.append(each.url))
+    await site.store.write_events([merged(2_000)])
+    await expect(rows).to_have_count(9, timeout=PATIENCE)
+    await page.get_by_role("button", name="Pause").press("Enter")
+    for _ in range(3):
+        await page.clock.fast_forward(30_000)
+    await expect(page.locator("#total")).to_have_text("8 in this range")
+    await page.get_by_role("button", name="Resume").press("Enter")
+    await expect(page.locator("#total")).to_have_text("9 in this range")
+    assert len([url for url in requests if "/events/counts" in url]) == 1
+
+
 HIDE = """hidden => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));

@@ -124,7 +124,7 @@ OVER_TLS = {"Sec-Fetch-Site": "none"}
 async def test_over_plain_http_from_another_machine_the_page_says_so(client: Client) -> None:
     shown = await client.get("/ui/sign-in", Host="ci.example")
     assert (shown.status, b"over plain HTTP" in shown.body) == (200, True)
-    for headers in (OVER_TLS, {"X-Forwarded-Proto": "https"}):
+    for headers in (OVER_TLS, {"X-Forwarded-Proto": "HTTPS, http"}):
         safe = await client.get("/ui/sign-in", Host="ci.example", **headers)
         assert b"over plain HTTP" not in safe.body
     # Browsers drop the cookie of such a page.

@@ -11,18 +11,26 @@ from service.auth.api_keys import make_key
 from service.middleware import fair_queue as queue
 from service.middleware.admission_control import ADMISSION_CONTROL
 from tests.builders import NOON
-from tests.service.front_door import LOGS, FrontDoor, hold_up
+from tests.service.front_door import LOGS, Answer, FrontDoor, Held, hold_up
 
 
-async def test_a_shed_request_gets_503_with_retry_after(
+async def overload(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> tuple[Held, asyncio.Task[Answer]]:
+    """Let one request take all room; return what holds it up, and the request."""
     held = hold_up(door, monkeypatch)
     monkeypatch.setattr(queue, "MAX_RUNNING", 1)
     for bound in ("MIN_QUEUE", "MAX_QUEUE"):
         monkeypatch.setattr(queue, bound, 0)
     first = asyncio.create_task(door.get(LOGS))
     await held.arrived.wait()
+    return held, first
+
+
+async def test_a_shed_request_gets_503_with_retry_after(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, first = await overload(door, monkeypatch)
 
     refused = await door.get(LOGS, **{"X-Request-Id": "mine"})
     assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
@@ -42,12 +50,7 @@ async def test_a_shed_request_gets_503_with_retry_after(
 async def test_a_page_of_the_dashboard_that_is_shed_is_html(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = hold_up(door, monkeypatch)
-    monkeypatch.setattr(queue, "MAX_RUNNING", 1)
-    for bound in ("MIN_QUEUE", "MAX_QUEUE"):
-        monkeypatch.setattr(queue, bound, 0)
-    first = asyncio.create_task(door.get(LOGS))
-    await held.arrived.wait()
+    held, first = await overload(door, monkeypatch)
 
     refused = await door.ask("/ui/", {"X-Request-Id": "mine"})
     assert (refused.status, refused.headers["Retry-After"]) == (503, "1")

@@ -121,14 +121,20 @@ async def test_a_selection_by_keyboard_survives_the_end_of_an_earlier_touch(
     await expect(page.locator("#brush-said")).to_contain_text("1 bar; Enter shows it")
 
 
+async def follow_with_clock(site: FrontDoor, visitor: Visitor) -> Locator:
+    """Follow the log on a page whose clock the test moves; return its rows."""
+    await visitor.page.clock.install()
+    rows = await follow(site, visitor)
+    # Counts below the pointer stay as they are.
+    await visitor.page.mouse.move(0, 0)
+    return rows
+
+
 async def test_counts_follow_the_rows_unless_they_are_used(
     site: FrontDoor, visitor: Visitor
 ) -> None:
     page = visitor.page
-    await page.clock.install()
-    rows = await follow(site, visitor)
-    # Counts below the pointer stay as they are.
-    await page.mouse.move(0, 0)
+    rows = await follow_with_clock(site, visitor)
     total = page.locator("#total")
     await expect(total).to_have_text("8 in this range")
     await page.locator("#narrow .value-row a").first.focus()
@@ -151,9 +157,7 @@ async def test_a_paused_page_counts_once_it_follows_again(
     site: FrontDoor, visitor: Visitor
 ) -> None:
     page = visitor.page
-    await page.clock.install()
-    rows = await follow(site, visitor)
-    await page.mouse.move(0, 0)
+    rows = await follow_with_clock(site, visitor)
     requests: list[str] = []
     page.on("request", lambda each: requests.append(each.url))
     await site.store.write_events([merged(2_000)])

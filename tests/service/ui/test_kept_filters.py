@@ -8,11 +8,11 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import pytest
 
-from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import NOON, WIDGETS, after
 from tests.service.front_door import FrontDoor
 from tests.service.ui.shown import FLAKY, HEALTHY, load_shown
+from tests.service.ui.signed_in import read, sign_in
 from tests.service.ui.test_sessions import Client
 
 QUARANTINES = "/ui/acme/widgets/quarantines"
@@ -20,17 +20,7 @@ QUARANTINES = "/ui/acme/widgets/quarantines"
 
 @pytest.fixture
 async def client(door: FrontDoor) -> Client:
-    door.key = await door.add_key(name="on call", scope=Scope.QUARANTINE)
-    door.client.cookie_jar.clear()
-    found = Client(door)
-    await found.sign_in()
-    return found
-
-
-async def read(client: Client, path: str) -> str:
-    answer = await client.get(path)
-    assert answer.status == 200, answer.body
-    return answer.body.decode()
+    return await sign_in(door)
 
 
 def hidden_in(page: str) -> list[tuple[str, str]]:

@@ -10,28 +10,18 @@ from urllib.parse import urljoin
 import pytest
 
 from indexing.models.executions import Conclusion
-from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, load_log
 from tests.service.ui.shown import BROKEN, load_shown, page_of
+from tests.service.ui.signed_in import read, sign_in
 from tests.service.ui.test_sessions import Client
 
 
 @pytest.fixture
 async def client(door: FrontDoor) -> Client:
-    door.key = await door.add_key(name="on call", scope=Scope.QUARANTINE)
-    door.client.cookie_jar.clear()
-    found = Client(door)
-    await found.sign_in()
-    return found
-
-
-async def read(client: Client, path: str) -> str:
-    answer = await client.get(path)
-    assert answer.status == 200, (path, answer.body)
-    return answer.body.decode()
+    return await sign_in(door)
 
 
 def links_in(page: str, pattern: str) -> list[str]:

@@ -54,6 +54,8 @@ class Seen:
 
     statuses: Counter[int] = field(default_factory=Counter)
     slowest: float = 0.0
+    # The status of the newest response of each target.
+    newest: dict[str, int] = field(default_factory=dict)
     # Since `start_over`: targets with a correct response, and the 503 responses before it.
     right: set[str] = field(default_factory=set)
     unavailable: Counter[str] = field(default_factory=Counter)
@@ -61,6 +63,7 @@ class Seen:
 
     def add(self, target: str, told: Told) -> None:
         self.statuses[told.status] += 1
+        self.newest[target] = told.status
         self.slowest = max(self.slowest, told.seconds)
         if told.status == 200:
             self.right.add(target)
@@ -75,6 +78,10 @@ class Seen:
     async def until_unavailable(self, count: int) -> None:
         """Wait until so many responses were 503."""
         await self._until(lambda: self.statuses[503] >= count)
+
+    async def until_newest(self, target: str, status: int) -> None:
+        """Wait until the newest response of this target has this status."""
+        await self._until(lambda: self.newest.get(target) == status)
 
     async def until_right(self, targets: Sequence[str]) -> float:
         """Wait for a correct response from each target; return the seconds this took."""

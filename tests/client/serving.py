@@ -51,7 +51,21 @@ def answer(status: int, text: str = "{}", **headers: str) -> Answerer:
 
 @asynccontextmanager
 async def serving_bytes(*responses: bytes) -> AsyncIterator[tuple[AsyncClient, list[bytes]]]:
-    """A client of a server that sends these bytes in order, each on a connection that it closes.
+    """A client of a `byte_server`, and the heads of the requests that the server received."""
+
+    async def wait(_: float) -> None:
+        pass
+
+    async with (
+        byte_server(*responses) as (url, heads),
+        AsyncClient(url, TOKEN, sleep=wait) as client,
+    ):
+        yield client, heads
+
+
+@asynccontextmanager
+async def byte_server(*responses: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """The URL of a server that sends these bytes in order, each on a connection that it closes.
 
     The last one is not closed, so a client waits there.
     """
@@ -67,15 +81,12 @@ async def serving_bytes(*responses: bytes) -> AsyncIterator[tuple[AsyncClient, l
             await done.wait()
         writer.close()
 
-    async def wait(_: float) -> None:
-        pass
-
     server = await asyncio.start_server(take, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with AsyncClient(f"http://127.0.0.1:{port}", TOKEN, sleep=wait) as client:
-        yield client, heads
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
+    finally:
         done.set()
-    server.close()
+        server.close()
 
 
 def chunked(media_type: str, *pieces: bytes, ended: bool) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Final
@@ -134,18 +133,28 @@ def _follow(
 ) -> None:
     last_id = after
 
-    async def chosen(client: AsyncClient) -> AsyncGenerator[list[StreamedEvent], None]:
-        nonlocal last_id
-        async with aclosing(client.follow_events(str(repository), after).pages()) as pages:
-            async for page in pages:
-                yield [each for each in page if _matches(each.event, filters)]
-                last_id = page[-1].id
-
     def write(each: StreamedEvent) -> str:
         return write_json(each.event) if as_json else _write_line(each.event)
 
+    async def work(client: AsyncClient) -> None:
+        nonlocal last_id
+        left = limit
+        async with aclosing(client.follow_events(str(repository), after).pages()) as pages:
+            async for page in pages:
+                shown = [each for each in page if _matches(each.event, filters)][:left]
+                if shown:
+                    # `echo` flushes, so a pipe gets the events at once.
+                    click.echo("\n".join(map(write, shown)))
+                if left is not None:
+                    left -= len(shown)
+                    if not left:
+                        # The rest of the page is not printed.
+                        last_id = shown[-1].id
+                        return
+                last_id = page[-1].id
+
     try:
-        with_service(lambda client: print_rows(chosen(client), write, limit), _OPTIONS)
+        with_service(work, _OPTIONS)
     finally:
         if last_id is not None and last_id != after:
             click.echo(f"to go on from here: --follow --after {visible(last_id)}", err=True)

@@ -1,0 +1,70 @@
+"""`mergewatch events --follow`, over servers that send what a test says."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from service.cli import main
+from tests.client.serving import REPOSITORY, TOKEN, byte_server, chunked
+
+FIRST = b"id: first\nretry: 2000\n\n"
+
+
+def message(number: int, kind: str = "action.merge") -> bytes:
+    event = {
+        "id": number,
+        "received_at": "2026-09-01T12:00:00Z",
+        "trigger": "x",
+        "repository": REPOSITORY,
+        "pull_request": number,
+        "base_ref": None,
+        "type": kind,
+        "metadata": {},
+    }
+    return b"id: after-%d\ndata: %b\n\n" % (number, orjson.dumps(event))
+
+
+def stream(*pieces: bytes) -> bytes:
+    return chunked("text/event-stream", *pieces, ended=False)
+
+
+async def follow(url: str, *words: str) -> Result:
+    """Run the command in a thread, as the server runs in this one."""
+    return await asyncio.to_thread(
+        CliRunner().invoke,
+        main,
+        ("events", "--repository", REPOSITORY, "--follow", "--json", *words),
+        env={"MERGEWATCH_URL": url, "MERGEWATCH_TOKEN": TOKEN},
+        catch_exceptions=False,
+    )
+
+
+def numbers_of(result: Result) -> list[int]:
+    return [orjson.loads(line)["id"] for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [(("--limit=1",), [1]), (("--limit=3",), [1, 2, 3]), (("--limit=4",), [1, 2, 3, 4])],
+    ids=["in a page", "at the end of a page", "in the second page"],
+)
+async def test_a_limit_ends_with_the_id_of_the_last_printed_event(
+    words: tuple[str, ...], numbers: list[int]
+) -> None:
+    pages = FIRST + message(1) + message(2) + message(3), message(4) + message(5)
+    async with byte_server(stream(*pages)) as (url, _):
+        result = await follow(url, *words)
+    assert (result.exit_code, numbers_of(result)) == (0, numbers)
+    assert result.stderr == f"to go on from here: --follow --after after-{numbers[-1]}\n"
+
+
+async def test_events_that_are_filtered_out_are_not_read_again() -> None:
+    pages = message(1) + message(2), message(3), message(4)
+    async with byte_server(stream(*pages)) as (url, _):
+        result = await follow(url, "--limit=1", "--pull-request=3", "--after", "after-0")
+    assert numbers_of(result) == [3]
+    assert result.stderr.endswith("--after after-3\n")

@@ -42,6 +42,9 @@ _MAX_SHOWN_LENGTH: Final = 500
 # A `Link` header repeats the target of the request up to four times.
 _MAX_HEADER_BYTES: Final = 64 * 1024
 
+# The response did not arrive, or not all of it. The service may have executed the request.
+_LOST_RESPONSE: Final = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
+
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -137,7 +140,7 @@ class Transport:
         while True:
             try:
                 response = await request()
-            except (aiohttp.ClientConnectionError, TimeoutError) as error:
+            except _LOST_RESPONSE as error:
                 # The service may be restarting, so retry; a bad certificate will not change.
                 if attempt == MAX_ATTEMPTS or isinstance(error, aiohttp.ClientSSLError):
                     raise self._unreachable(error) from None
@@ -170,7 +173,7 @@ class Transport:
                 return response
             async with response:
                 return await _read_refusal(response)
-        except (aiohttp.ClientConnectionError, TimeoutError):
+        except _LOST_RESPONSE:
             raise
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
             raise self._unreachable(error) from None
@@ -191,7 +194,7 @@ class Transport:
                 # Links that are too long for one field come in several.
                 link = ", ".join(response.headers.getall("Link", ()))
                 return Response(response.status, response.content_type, link, content)
-        except (aiohttp.ClientConnectionError, TimeoutError):
+        except _LOST_RESPONSE:
             raise
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
             raise self._unreachable(error) from None
@@ -236,7 +239,11 @@ class _Refusal:
 
 async def _read_refusal(response: aiohttp.ClientResponse) -> tuple[_Refusal, str | None]:
     """Return the refusal and its `Retry-After` header."""
-    content = await _read(response, _MAX_PROBLEM_BYTES)
+    try:
+        content = await _read(response, _MAX_PROBLEM_BYTES)
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        # The status decides what to do; the body only explains it.
+        content = b""
     refusal = _Refusal(response.status, content, response.headers.get("X-Request-Id"))
     return refusal, response.headers.get("Retry-After")
 
@@ -261,6 +268,8 @@ def _explain(error: Exception) -> str:
         return f"TLS failed, does it serve plain HTTP? {error.os_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return str(error.os_error)
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "its response was cut off"
     return str(error)
 
 

@@ -89,6 +89,12 @@ async def byte_server(*responses: bytes) -> AsyncIterator[tuple[str, list[bytes]
         server.close()
 
 
+def cut_off(status: str, **headers: str) -> bytes:
+    """A response that ends within its body."""
+    fields = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f'HTTP/1.1 {status}\r\nContent-Length: 99\r\n{fields}\r\n{{"tests": ['.encode()
+
+
 def chunked(media_type: str, *pieces: bytes, ended: bool) -> bytes:
     """A chunked response, with its last chunk or without."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -35,6 +35,7 @@ class ProblemError(ClientError):
 
     `title` and `detail` are empty if the response is not a problem body. `request_id` identifies
     the request in the log of the service. `attempts` is the number of requests that were sent.
+    `response_lost` says that one before the last got no response, and may have been executed.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ProblemError(ClientError):
         errors: Sequence[FieldError] = (),
         request_id: str | None = None,
         attempts: int = 1,
+        response_lost: bool = False,
     ) -> None:
         self.status = status
         self.title = title
@@ -54,6 +56,7 @@ class ProblemError(ClientError):
         self.errors = tuple(errors)
         self.request_id = request_id
         self.attempts = attempts
+        self.response_lost = response_lost
         times = f", {attempts} times" if attempts > 1 else ""
         super().__init__(f"{url} answered {self.summary}{times}")
 

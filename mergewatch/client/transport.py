@@ -42,8 +42,12 @@ _MAX_SHOWN_LENGTH: Final = 500
 # A `Link` header repeats the target of the request up to four times.
 _MAX_HEADER_BYTES: Final = 64 * 1024
 
-# The response did not arrive, or not all of it. The service may have executed the request.
+# The response did not arrive, or not all of it.
 _LOST_RESPONSE: Final = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
+# Connecting failed or took too long.
+_NOT_CONNECTED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+# A proxy did not get the response of the service.
+_GATEWAY_STATUSES: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
@@ -73,6 +77,7 @@ class Transport:
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
             max_line_size=_MAX_HEADER_BYTES,
             max_field_size=_MAX_HEADER_BYTES,
+            middlewares=(_send_only_once,),
         )
 
     async def close(self) -> None:
@@ -137,6 +142,7 @@ class Transport:
 
     async def _retry(self, request: Callable[[], Awaitable[T | tuple[_Refusal, str | None]]]) -> T:
         attempt = 1
+        response_lost = retried_at_once = False
         while True:
             try:
                 response = await request()
@@ -145,12 +151,21 @@ class Transport:
                 if attempt == MAX_ATTEMPTS or isinstance(error, aiohttp.ClientSSLError):
                     raise self._unreachable(error) from None
                 retry_after = None
+                # Without a connection, the service has not received the request.
+                response_lost |= not isinstance(error, _NOT_CONNECTED)
+                if isinstance(error, _LostConnectionError) and not retried_at_once:
+                    retried_at_once = True
+                    # The service may close an idle connection while the request is on its way.
+                    # https://www.rfc-editor.org/rfc/rfc9112.html#name-retrying-requests
+                    attempt += 1
+                    continue
             else:
                 if not isinstance(response, tuple):
                     return response
                 problem, retry_after = response
                 if problem.status not in RETRIED_STATUSES or attempt == MAX_ATTEMPTS:
-                    raise self._problem(problem, attempt)
+                    raise self._problem(problem, attempt, response_lost=response_lost)
+                response_lost |= problem.status in _GATEWAY_STATUSES
             await self._sleep(seconds_to_wait(retry_after, attempt))
             attempt += 1
 
@@ -204,7 +219,7 @@ class Transport:
         reason = self.shown(_explain(error) or type(error).__name__)
         return UnreachableError(f"{self.url} cannot be reached: {reason}")
 
-    def _problem(self, refusal: _Refusal, attempts: int) -> ProblemError:
+    def _problem(self, refusal: _Refusal, attempts: int, *, response_lost: bool) -> ProblemError:
         try:
             problem: object = orjson.loads(refusal.body)
         except orjson.JSONDecodeError:
@@ -223,11 +238,33 @@ class Transport:
             ],
             request_id=refusal.request_id,
             attempts=attempts,
+            response_lost=response_lost,
         )
 
     def _text(self, fields: Mapping[str, object], name: str) -> str:
         value = fields.get(name)
         return self.shown(value) if isinstance(value, str) else ""
+
+
+class _LostConnectionError(aiohttp.ClientConnectionError):
+    """The connection of a GET or DELETE broke before the response began."""
+
+
+async def _send_only_once(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keep aiohttp from sending the request again, which it does without a pause.
+
+    aiohttp has no option for this. It repeats idempotent methods after certain exceptions only.
+    """
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        if request.method == "POST":
+            raise
+        raise _LostConnectionError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

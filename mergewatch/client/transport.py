@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from mergewatch.client.errors import (
     ProblemError,
     UnreachableError,
 )
+from mergewatch.client.proxies import find_proxy
 from mergewatch.client.retries import MAX_ATTEMPTS, RETRIED_STATUSES, seconds_to_wait
 
 # Ample: a batch of results is normally stored within two seconds, and a page takes less to read.
@@ -71,7 +71,8 @@ class Transport:
         self.url = url.rstrip("/")
         self._token = token
         self._sleep = sleep
-        self._proxy = _find_proxy(url)
+        self._proxy = find_proxy(url)
+        self._proxy_url = self._proxy.url if self._proxy else None
         self._session = aiohttp.ClientSession(
             timeout=TIMEOUT,
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
@@ -141,6 +142,10 @@ class Transport:
         return URL(f"{self.url}{path}{'?' if query else ''}{query}", encoded=True)
 
     async def _retry(self, request: Callable[[], Awaitable[T | tuple[_Refusal, str | None]]]) -> T:
+        if self._proxy and self._proxy.url is None:
+            # Its value can hold a password.
+            wrong = f"{self._proxy.setting} must be a URL such as http://proxy.example:3128"
+            raise UnreachableError(f"{self.url} cannot be reached: {wrong}")
         attempt = 1
         response_lost = retried_at_once = False
         while True:
@@ -181,7 +186,7 @@ class Transport:
                 target,
                 headers=headers,
                 allow_redirects=False,
-                proxy=self._proxy,
+                proxy=self._proxy_url,
                 timeout=STREAM_TIMEOUT,
             )
             if response.status == HTTPStatus.OK:
@@ -199,7 +204,12 @@ class Transport:
         try:
             # A redirect would send the token to another host.
             async with self._session.request(
-                method, target, data=body, headers=headers, allow_redirects=False, proxy=self._proxy
+                method,
+                target,
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                proxy=self._proxy_url,
             ) as response:
                 if not 200 <= response.status < 300:
                     return await _read_refusal(response)
@@ -217,7 +227,8 @@ class Transport:
     def _unreachable(self, error: Exception) -> UnreachableError:
         """Return an error without a cause, which could contain the headers of the request."""
         reason = self.shown(_explain(error) or type(error).__name__)
-        return UnreachableError(f"{self.url} cannot be reached: {reason}")
+        proxy = f" through the proxy of {self._proxy.setting}" if self._proxy else ""
+        return UnreachableError(f"{self.url} cannot be reached{proxy}: {reason}")
 
     def _problem(self, refusal: _Refusal, attempts: int, *, response_lost: bool) -> ProblemError:
         try:
@@ -298,21 +309,15 @@ async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
 
 
 def _explain(error: Exception) -> str:
-    """Return the reason; aiohttp's own text names the address again, and its TLS settings."""
+    """Return the reason; aiohttp's own text has the address, also of a proxy, and TLS settings."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its TLS certificate is not accepted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         return f"TLS failed, does it serve plain HTTP? {error.os_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return str(error.os_error)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"it answered {error.status} {error.message}"
     if isinstance(error, aiohttp.ClientPayloadError):
         return "its response was cut off"
     return str(error)
-
-
-def _find_proxy(url: str) -> str | None:
-    """Return the proxy for this URL from the environment, as other CI tools do."""
-    parts = URL(url)
-    if not parts.host or urllib.request.proxy_bypass(parts.host):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)

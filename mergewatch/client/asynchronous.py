@@ -65,6 +65,7 @@ from mergewatch.client.filters import (
 from mergewatch.client.lines import LineBuffer, LineTooLongError, MessageReader
 from mergewatch.client.links import next_query
 from mergewatch.client.requests import (
+    encode_body,
     encode_query,
     events_path,
     repositories_path,
@@ -255,7 +256,7 @@ class AsyncClient:
         response = await self._transport.send(
             "POST",
             tests_path(repository, "quarantines"),
-            body=orjson.dumps(wanted),
+            body=encode_body(wanted),
             headers={"Content-Type": "application/json"},
         )
         return cast("AddedQuarantine", self._read(response))

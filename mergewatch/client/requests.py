@@ -1,4 +1,4 @@
-"""Paths and queries of requests, from values that callers pass. Pure."""
+"""Paths, queries and bodies of requests, from values that callers pass. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 from uuid import UUID
+
+import orjson
 
 
 def events_path(repository: str, *rest: str) -> str:
@@ -29,7 +31,7 @@ def encode_query(values: Mapping[str, object]) -> str:
     """Return the percent-encoded query; a sequence repeats its parameter, None omits it.
 
     Raises:
-        ValueError: a datetime has no timezone.
+        ValueError: a datetime has no timezone, or a text has a lone surrogate.
     """
     pairs: list[tuple[str, str]] = []
     for name, value in values.items():
@@ -38,6 +40,18 @@ def encode_query(values: Mapping[str, object]) -> str:
             several = value
         pairs += ((name, _text(each)) for each in several if each is not None)
     return urlencode(pairs)
+
+
+def encode_body(values: Mapping[str, object]) -> bytes:
+    """Return the values as JSON.
+
+    Raises:
+        ValueError: a text has a lone surrogate, for which orjson raises a TypeError.
+    """
+    for value in values.values():
+        if isinstance(value, str):
+            value.encode()
+    return orjson.dumps(values)
 
 
 def _split(repository: str) -> tuple[str, str]:

@@ -164,6 +164,18 @@ async def test_a_repository_without_its_owner_is_refused_before_it_is_sent() -> 
                 await client.get_test(wrong, "x")
 
 
+async def test_text_that_is_not_unicode_is_refused_before_it_is_sent() -> None:
+    async with AsyncClient("http://127.0.0.1:1", TOKEN) as client:
+        for work in (
+            client.count_tests(REPOSITORY, "\udcff"),
+            client.get_test(REPOSITORY, "\udcff"),
+            client.add_quarantine(REPOSITORY, "\udcff", "x"),
+            client.add_quarantine(REPOSITORY, "x", "x", branch="\udcff"),
+        ):
+            with pytest.raises(ValueError, match="surrogates not allowed"):
+                await work
+
+
 async def test_a_path_cannot_leave_its_place(door: FrontDoor, client: AsyncClient) -> None:
     with pytest.raises(ProblemError) as refused:
         await client.get_test(REPOSITORY, "../../../../../metrics?")

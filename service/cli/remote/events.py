@@ -13,7 +13,7 @@ from mergewatch.client import AsyncClient
 from mergewatch.client.bodies import Event, StreamedEvent
 from mergewatch.client.filters import EventSelection, Outcome
 from service.cli.output import visible
-from service.cli.parameters import MOMENT, repository_option
+from service.cli.parameters import MOMENT, TEXT, repository_option
 from service.cli.remote.connection import with_service
 from service.cli.remote.rows import (
     DEFAULT_LIMIT,
@@ -43,14 +43,20 @@ _OPTIONS: Final = {
 @click.command()
 @repository_option
 @click.option("--pull-request", type=click.IntRange(0), multiple=True, metavar="NUMBER")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Such as action.merge.")
-@click.option("--trigger", multiple=True, metavar="TEXT", help="What caused the event.")
+@click.option(
+    "--type", "types", type=TEXT, multiple=True, metavar="TYPE", help="Such as action.merge."
+)
+@click.option("--trigger", type=TEXT, multiple=True, metavar="TEXT", help="What caused the event.")
 @click.option("--outcome", type=click.Choice(_OUTCOMES), multiple=True)
-@click.option("--base-ref", metavar="NAME", help="The branch that pull requests are merged into.")
+@click.option(
+    "--base-ref", type=TEXT, metavar="NAME", help="The branch that pull requests are merged into."
+)
 @click.option("--from", "start", type=MOMENT, help="Default: a day before the end.")
 @click.option("--to", "end", type=MOMENT, help="Default: now.")
 @click.option("--follow", is_flag=True, help="Wait for events and print them as they arrive.")
-@click.option("--after", metavar="ID", help="With --follow: resume after the id it printed last.")
+@click.option(
+    "--after", type=TEXT, metavar="ID", help="With --follow: resume after the id it printed last."
+)
 @limit_option
 @json_option
 def events(

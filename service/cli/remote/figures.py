@@ -11,7 +11,7 @@ from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
 from mergewatch.client.bodies import Stat
 from mergewatch.client.filters import Grouping, StatsFilters
-from service.cli.parameters import MOMENT, repository_option
+from service.cli.parameters import MOMENT, TEXT, repository_option
 from service.cli.remote.connection import with_service
 from service.cli.remote.rows import (
     DEFAULT_LIMIT,
@@ -72,8 +72,10 @@ def groups(repository: RepositoryName, by: Grouping, limit: int | None, as_json:
 @click.argument("stat", type=click.Choice(get_args(Stat)), metavar="STAT")
 @click.option("--from", "start", type=MOMENT, help="Default: 30 days before the end.")
 @click.option("--to", "end", type=MOMENT, help="Default: now.")
-@click.option("--pipeline", multiple=True, metavar="NAME", help="Only of these pipelines.")
-@click.option("--job", multiple=True, metavar="NAME", help="Only of these jobs.")
+@click.option(
+    "--pipeline", type=TEXT, multiple=True, metavar="NAME", help="Only of these pipelines."
+)
+@click.option("--job", type=TEXT, multiple=True, metavar="NAME", help="Only of these jobs.")
 @json_option
 def stats(
     repository: RepositoryName,

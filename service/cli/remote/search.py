@@ -10,7 +10,7 @@ from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
 from mergewatch.client.bodies import TestIdentity, TestTotal
 from mergewatch.client.filters import Direction, HealthStatus, TestSelection, TestSort
-from service.cli.parameters import repository_option
+from service.cli.parameters import TEXT, repository_option
 from service.cli.remote.connection import with_service
 from service.cli.remote.rows import (
     DEFAULT_LIMIT,
@@ -46,14 +46,20 @@ _HEALTH: Final = click.Choice(get_args(HealthStatus))
 
 @click.command()
 @repository_option
-@click.argument("globs", metavar="[GLOB]...", nargs=-1)
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Not these names.")
-@click.option("--file", multiple=True, metavar="GLOB", help="Only tests in these files.")
-@click.option("--owner", multiple=True, help="Only of this owner; none: tests without an owner.")
-@click.option("--pipeline", multiple=True, metavar="NAME", help="Only of these pipelines.")
-@click.option("--not-pipeline", multiple=True, metavar="NAME", help="Not of these pipelines.")
-@click.option("--job", multiple=True, metavar="NAME", help="Only of these jobs.")
-@click.option("--not-job", multiple=True, metavar="NAME", help="Not of these jobs.")
+@click.argument("globs", type=TEXT, metavar="[GLOB]...", nargs=-1)
+@click.option("--exclude", type=TEXT, multiple=True, metavar="GLOB", help="Not these names.")
+@click.option("--file", type=TEXT, multiple=True, metavar="GLOB", help="Only tests in these files.")
+@click.option(
+    "--owner", type=TEXT, multiple=True, help="Only of this owner; none: tests without an owner."
+)
+@click.option(
+    "--pipeline", type=TEXT, multiple=True, metavar="NAME", help="Only of these pipelines."
+)
+@click.option(
+    "--not-pipeline", type=TEXT, multiple=True, metavar="NAME", help="Not of these pipelines."
+)
+@click.option("--job", type=TEXT, multiple=True, metavar="NAME", help="Only of these jobs.")
+@click.option("--not-job", type=TEXT, multiple=True, metavar="NAME", help="Not of these jobs.")
 @click.option("--health", type=_HEALTH, multiple=True, help="Only with this health.")
 @click.option("--exclude-health", type=_HEALTH, multiple=True, help="Not with this health.")
 @click.option(

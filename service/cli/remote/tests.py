@@ -13,7 +13,7 @@ from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
 from mergewatch.client.bodies import FailureDetail, HealthReport, TestDetail
 from service.cli.output import visible
-from service.cli.parameters import repository_option
+from service.cli.parameters import TEXT, repository_option
 from service.cli.remote.connection import with_service
 from service.cli.remote.figures import groups, stats
 from service.cli.remote.rows import (
@@ -54,7 +54,7 @@ tests.add_command(forget)
 
 @tests.command()
 @repository_option
-@click.argument("test")
+@click.argument("test", type=TEXT)
 @json_option
 def show(repository: RepositoryName, test: str, as_json: bool) -> None:
     """Show a test and the reasons for its health.
@@ -80,9 +80,11 @@ def show(repository: RepositoryName, test: str, as_json: bool) -> None:
 
 @tests.command()
 @repository_option
-@click.argument("test")
-@click.option("--branch", multiple=True, metavar="NAME", help="On these branches.")
-@click.option("--failure", metavar="ID", help="Show this failure, with its newest stack trace.")
+@click.argument("test", type=TEXT)
+@click.option("--branch", type=TEXT, multiple=True, metavar="NAME", help="On these branches.")
+@click.option(
+    "--failure", type=TEXT, metavar="ID", help="Show this failure, with its newest stack trace."
+)
 @limit_option
 @json_option
 def failures(

@@ -254,6 +254,14 @@ async def test_events_are_followed_and_gone_on_with(run: Run, door: FrontDoor) -
         (("tests", "search", *OF_WIDGETS, "--job", "x" * 3_000), "--job: value 1: must have"),
         (("tests", "search", *OF_WIDGETS, "--owner", "@" * 300), "--owner: value 1: must have"),
         (("tests", "failures", *OF_WIDGETS, "x", "--failure", "y"), "--failure: "),
+        # Arguments that are not UTF-8 arrive so.
+        (("tests", "search", *OF_WIDGETS, "\udcff"), "'[GLOB]...': must not hold a lone surrogate"),
+        (("tests", "search", *OF_WIDGETS, "--not-job", "\udcff"), "'--not-job': must not"),
+        (("tests", "show", *OF_WIDGETS, "\udcff"), "'TEST': must not"),
+        (("tests", "failures", *OF_WIDGETS, "x", "--failure", "\udcff"), "'--failure': must not"),
+        (("tests", "stats", *OF_WIDGETS, "executions", "--job", "\udcff"), "'--job': must not"),
+        (("events", *OF_WIDGETS, "--trigger", "\udcff"), "'--trigger': must not"),
+        (("events", *OF_WIDGETS, "--follow", "--after", "\udcff"), "'--after': must not"),
     ],
 )
 async def test_a_wrong_value_names_its_option(run: Run, words: tuple[str, ...], said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
@@ -57,16 +58,19 @@ from mergewatch.client.rows import Rows
 T = TypeVar("T")
 
 _CLOSED = "the client is closed"
+_FORKED = "the client cannot be used after a fork: create one in each process"
 
 
 class Client:
     """A synchronous `AsyncClient`, which it runs on an event loop in a thread of its own.
 
-    Several threads may share a client. Close it, or use it in a `with` statement.
+    Several threads may share a client. Close it, or use it in a `with` statement. A process that
+    was forked from the one that created it gets a `RuntimeError`, as its thread is not forked.
     """
 
     def __init__(self, url: str, token: str) -> None:
         """Start the thread; sends nothing yet."""
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         # Held while work is handed to the loop, so that none comes after the last. A signal handler
         # may close the client while its thread holds it.
@@ -87,8 +91,11 @@ class Client:
     def close(self) -> None:
         """Close all connections and end the thread; closing again does nothing.
 
-        Other threads that wait for a response get a `RuntimeError`.
+        Other threads that wait for a response get a `RuntimeError`. In a forked process it does
+        nothing, as the connections are those of the other process.
         """
+        if self._is_forked:
+            return
         with self._lock:
             if self._closing is None:
                 self._closing = asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
@@ -249,6 +256,11 @@ class Client:
         """Send an OTLP `ExportTraceServiceRequest` in protobuf; return the response message."""
         return self._run(self._client.send_traces(repository, request))
 
+    @property
+    def _is_forked(self) -> bool:
+        # Ask before taking the lock: a thread that was not forked may hold it for ever.
+        return os.getpid() != self._process
+
     async def _shut_down(self) -> None:
         own = asyncio.current_task()
         others = [task for task in asyncio.all_tasks() if task is not own]
@@ -259,6 +271,9 @@ class Client:
         await self._client.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._is_forked:
+            work.close()
+            raise RuntimeError(_FORKED)
         with self._lock:
             if self._closing is not None:
                 work.close()
@@ -283,7 +298,7 @@ class Client:
                 yield from page
         except GeneratorExit:
             # The garbage collector may run this in any thread: do not wait, nor take the lock.
-            if self._closing is None:
+            if self._closing is None and not self._is_forked:
                 asyncio.run_coroutine_threadsafe(pages.aclose(), self._loop)
             raise
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class ClientError(Exception):
@@ -59,6 +59,10 @@ class ProblemError(ClientError):
         self.response_lost = response_lost
         times = f", {attempts} times" if attempts > 1 else ""
         super().__init__(f"{url} answered {self.summary}{times}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is copied from `args`, which hold the message instead of the parameters.
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
     @property
     def summary(self) -> str:

@@ -144,9 +144,14 @@ def _follow(
 
     async def work(client: AsyncClient) -> None:
         nonlocal last_id
+        if any(value != () for value in filters.values()):
+            # The stream takes no filters. A wrong one would match no event, however long it waits.
+            checked = client.list_events(str(repository), **filters, per_page=1)
+            async with aclosing(checked.pages()) as pages:
+                await anext(pages)
         left = limit
-        async with aclosing(client.follow_events(str(repository), after).pages()) as pages:
-            async for page in pages:
+        async with aclosing(client.follow_events(str(repository), after).pages()) as arriving:
+            async for page in arriving:
                 shown = [each for each in page if _matches(each.event, filters)][:left]
                 if shown:
                     # `echo` flushes, so a pipe gets the events at once.

@@ -63,8 +63,9 @@ async def test_a_limit_ends_with_the_id_of_the_last_printed_event(
 
 
 async def test_events_that_are_filtered_out_are_not_read_again() -> None:
+    checked = chunked("application/json", b'{"events": []}', ended=True)
     pages = message(1) + message(2), message(3), message(4)
-    async with byte_server(stream(*pages)) as (url, _):
+    async with byte_server(checked, stream(*pages)) as (url, _):
         result = await follow(url, "--limit=1", "--pull-request=3", "--after", "after-0")
     assert numbers_of(result) == [3]
     assert result.stderr.endswith("--after after-3\n")

@@ -247,6 +247,8 @@ async def test_events_are_followed_and_gone_on_with(run: Run, door: FrontDoor) -
     [
         (("events", *OF_WIDGETS, "--type", "action.unknown"), "--type: value 1: must be one of"),
         (("events", *OF_WIDGETS, "--base-ref", "x" * 256), "--base-ref: must have"),
+        (("events", *OF_WIDGETS, "--follow", "--type=action.merg"), "--type: value 1: must be one"),
+        (("events", *OF_WIDGETS, "--follow", "--base-ref", ""), "--base-ref: must have"),
         (("events", *OF_WIDGETS, "--follow", "--outcome=failure"), "--outcome cannot be used"),
         (("events", *OF_WIDGETS, "--after", "x"), "--after is for --follow"),
         (("events", "--repository", "widgets"), "'--repository'"),

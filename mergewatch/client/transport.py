@@ -34,8 +34,8 @@ TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=10)
 # While the service has no event to send, it sends a comment every 15 seconds.
 STREAM_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=10, sock_read=60)
 
-# Ample: a page has at most 100 rows, and a list of all quarantines is far smaller.
-MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
+# Ample: a page has at most 100 rows, and the largest are events of 1 MiB.
+MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
 # A problem body has a few hundred bytes; the rest of a longer one is ignored.
 _MAX_PROBLEM_BYTES: Final = 64 * 1024
 _MAX_SHOWN_LENGTH: Final = 500
@@ -215,7 +215,8 @@ class Transport:
                     return await _read_refusal(response)
                 content = await _read(response, MAX_RESPONSE_BYTES)
                 if len(content) > MAX_RESPONSE_BYTES:
-                    raise ForeignServiceError(f"{self.url} is not a mergewatch service")
+                    most = f"{MAX_RESPONSE_BYTES:,} bytes"
+                    raise ForeignServiceError(f"{self.url} sent a response of more than {most}")
                 # Links that are too long for one field come in several.
                 link = ", ".join(response.headers.getall("Link", ()))
                 return Response(response.status, response.content_type, link, content)

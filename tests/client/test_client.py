@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from multidict import CIMultiDict
 
+from indexing.ingest.lines import MAX_LINE_BYTES
 from indexing.models.quarantines import QuarantineRequest
 from mergewatch.client import (
     AsyncClient,
@@ -16,8 +17,10 @@ from mergewatch.client import (
     ForeignServiceError,
     ProblemError,
     UnreachableError,
+    transport,
 )
 from service.handlers.event_stream import EVENT_STREAMS
+from service.schemas.limits import MAX_PER_PAGE
 from service.server.listener import http_url
 from service.server.process import bind
 from tests.builders import NOON, WIDGETS, after, make_event
@@ -218,6 +221,14 @@ async def test_a_server_that_is_no_mergewatch_is_named_as_such(body: str) -> Non
     async with serving(answer(200, body)) as (client, _):
         with pytest.raises(ForeignServiceError, match="is not a mergewatch service"):
             await anext(client.search_tests(REPOSITORY).pages())
+
+
+async def test_the_largest_page_of_events_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert transport.MAX_RESPONSE_BYTES > MAX_PER_PAGE * MAX_LINE_BYTES
+    monkeypatch.setattr(transport, "MAX_RESPONSE_BYTES", 1_000)
+    async with serving(answer(200, " " * 1_001)) as (client, _):
+        with pytest.raises(ForeignServiceError, match=r"a response of more than 1,000 bytes$"):
+            await client.get_test(REPOSITORY, "x")
 
 
 async def test_a_redirect_is_not_followed_with_the_token() -> None:

@@ -25,6 +25,7 @@ from service.cli.remote.rows import (
     take,
     write_json,
 )
+from service.schemas.limits import MAX_PER_PAGE
 
 _OUTCOMES: Final = ("success", "failure", "pending", "neutral")
 _OPTIONS: Final = {
@@ -104,7 +105,10 @@ def events(
             await print_rows(exported.pages(), write_json, limit)
             return
         shown = limit or DEFAULT_LIMIT
-        rows, has_more = await take(client.list_events(str(repository), **filters), shown)
+        # One row more tells whether the table is cut off. An event can have a megabyte.
+        size = min(shown + 1, MAX_PER_PAGE)
+        listed = client.list_events(str(repository), **filters, per_page=size)
+        rows, has_more = await take(listed, shown)
         columns = ("RECEIVED", "PULL REQUEST", "TYPE", "BASE", "TRIGGER")
         show_table(columns, [_cells_of(row) for row in rows], wide="TRIGGER")
         say_if_more(has_more=has_more, count=shown)

@@ -24,6 +24,7 @@ from service.cli.remote import connection, rows
 from service.config.settings import Settings
 from service.server.process import bind
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_event, make_executions, make_run
+from tests.client.serving import byte_server, chunked
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, ROOT, SEARCH, FrontDoor
 
@@ -224,6 +225,19 @@ async def test_events_are_filtered(run: Run) -> None:
     assert [line.split()[1] for line in result.stdout.splitlines()[1:]] == ["#9", "#7"]
     none = await run("events", *OF_WIDGETS, *RANGE, "--outcome", "failure", "--trigger", "x")
     assert len(none.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "size"), [((), 51), (("--limit=7",), 8), (("--limit=120",), 100)]
+)
+async def test_a_table_of_events_reads_no_more_than_it_shows(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], size: int
+) -> None:
+    page = chunked("application/json", b'{"events": []}', ended=True)
+    async with byte_server(page, b"") as (url, heads):
+        monkeypatch.setenv("MERGEWATCH_URL", url)
+        await run("events", *OF_WIDGETS, *words)
+    assert f"per_page={size} " in heads[0].decode().replace("&", " ")
 
 
 async def test_events_are_followed_and_gone_on_with(run: Run, door: FrontDoor) -> None:

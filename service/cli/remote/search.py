@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, get_args
 
 import click
 
 from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
-from mergewatch.client.bodies import TestIdentity, TestTotal
+from mergewatch.client.bodies import TestIdentity
 from mergewatch.client.filters import Direction, HealthStatus, TestSelection, TestSort
 from service.cli.parameters import TEXT, repository_option
 from service.cli.remote.connection import with_service
@@ -129,8 +130,11 @@ def search(
             shown = limit or DEFAULT_LIMIT
             found = client.search_tests(str(repository), names, **filters)
             rows, has_more = await take(found, shown)
-            columns = (*_NAMES, *_METRICS) if metrics else _NAMES
-            show_table(columns, [_cells_of(row) for row in rows], wide="TEST")
+            if metrics:
+                cells = [(*_names_of(row), *_metrics_of(row)) for row in rows]
+                show_table((*_NAMES, *_METRICS), cells, wide="TEST")
+            else:
+                show_table(_NAMES, [_names_of(row) for row in rows], wide="TEST")
             say_if_more(has_more=has_more, count=shown)
         if total:
             _print_total(await client.count_tests(str(repository), names, **filters))
@@ -138,13 +142,16 @@ def search(
     with_service(work, _OPTIONS)
 
 
-def _cells_of(row: TestIdentity) -> tuple[str, ...]:
-    names = (row["test_name"], row["pipeline_name"], row["job_name"])
+def _names_of(row: TestIdentity) -> tuple[str, ...]:
+    return row["test_name"], row["pipeline_name"], row["job_name"]
+
+
+def _metrics_of(row: TestIdentity) -> tuple[str, ...]:
     if "metrics" not in row:
-        return names
+        # An older service ignores `include`.
+        return ("-",) * len(_METRICS)
     metrics = row["metrics"]
     return (
-        *names,
         metrics["health_status"],
         str(metrics["executions_count"]),
         str(metrics["failed_executions_count"]),
@@ -153,7 +160,11 @@ def _cells_of(row: TestIdentity) -> tuple[str, ...]:
     )
 
 
-def _print_total(found: TestTotal) -> None:
+def _print_total(found: Mapping[str, object]) -> None:
+    if "total" not in found:
+        # An older service ignores `include`.
+        click.echo("the service is too old to count the rows that match", err=True)
+        return
     more = "" if found["total_is_exact"] else "more than "
     rows = "row matches" if found["total"] == 1 else "rows match"
     click.echo(f"{more}{found['total']:,} {rows}", err=True)

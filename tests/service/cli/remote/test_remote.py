@@ -227,6 +227,18 @@ async def test_events_are_filtered(run: Run) -> None:
     assert len(none.stdout.splitlines()) == 1
 
 
+async def test_a_search_of_an_older_service_shows_what_it_has(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = b'{"test_id": "x", "test_name": "suite.a", "pipeline_name": "ci", "job_name": "unit"}'
+    page = chunked("application/json", b'{"size": 1, "tests": [' + row + b"]}", ended=True)
+    async with byte_server(page, page, b"") as (url, _):
+        monkeypatch.setenv("MERGEWATCH_URL", url)
+        result = await run("tests", "search", *OF_WIDGETS, "--metrics", "--total")
+    assert result.stdout.splitlines()[1].split() == ["suite.a", "ci", "unit", *"-----"]
+    assert result.stderr == "the service is too old to count the rows that match\n"
+
+
 @pytest.mark.parametrize(
     ("words", "size"), [((), 51), (("--limit=7",), 8), (("--limit=120",), 100)]
 )

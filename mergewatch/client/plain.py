@@ -69,7 +69,11 @@ class Client:
     """
 
     def __init__(self, url: str, token: str) -> None:
-        """Start the thread; sends nothing yet."""
+        """Start the thread; sends nothing yet.
+
+        Raises:
+            ValueError: the URL is malformed.
+        """
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         # Held while work is handed to the loop, so that none comes after the last. A signal handler
@@ -80,7 +84,11 @@ class Client:
             target=self._loop.run_forever, name="mergewatch-client", daemon=True
         )
         self._thread.start()
-        self._client = self._run(_create(url, token))
+        try:
+            self._client = self._run(_create(url, token))
+        except BaseException:
+            self._end_thread()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -102,9 +110,7 @@ class Client:
         self._closing.result()
         with self._lock:
             if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join()
-                self._loop.close()
+                self._end_thread()
 
     @property
     def is_running(self) -> bool:
@@ -260,6 +266,11 @@ class Client:
     def _is_forked(self) -> bool:
         # Ask before taking the lock: a thread that was not forked may hold it for ever.
         return os.getpid() != self._process
+
+    def _end_thread(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     async def _shut_down(self) -> None:
         own = asyncio.current_task()

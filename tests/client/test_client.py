@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from aiohttp import web
@@ -107,6 +108,13 @@ async def test_a_closed_plain_client_leaves_no_thread(door: FrontDoor) -> None:
         return plain.is_running
 
     assert not await asyncio.to_thread(use)
+
+
+def test_a_plain_client_of_a_malformed_url_leaves_no_thread() -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(ValueError, match="Invalid IPv6 URL"):
+        Client("http://[::1", TOKEN)
+    assert set(threading.enumerate()) <= before
 
 
 async def test_other_threads_get_an_error_when_a_plain_client_is_closed(door: FrontDoor) -> None:

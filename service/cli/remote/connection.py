@@ -53,7 +53,7 @@ def with_service(
 
 
 async def _wait(seconds: float) -> None:
-    click.echo(f"no answer from the service; trying again in {seconds:g} s", err=True)
+    click.echo(f"the service is unavailable or busy; trying again in {seconds:g} s", err=True)
     await asyncio.sleep(seconds)
 
 

@@ -24,7 +24,7 @@ from service.cli.remote import connection, rows
 from service.config.settings import Settings
 from service.server.process import bind
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_event, make_executions, make_run
-from tests.client.serving import byte_server, chunked
+from tests.client.serving import byte_server, chunked, cut_off
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, ROOT, SEARCH, FrontDoor
 
@@ -325,6 +325,17 @@ async def test_a_service_that_is_away_is_waited_for_and_named(
     monkeypatch.setenv("MERGEWATCH_URL", address)
     result = await run("tests", "search", *OF_WIDGETS, code=1)
     assert result.stderr.startswith(f"Error: {address} cannot be reached")
+
+
+async def test_a_busy_service_is_not_called_silent(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = cut_off("429 Too Many Requests", Retry_After="0")
+    page = chunked("application/json", b'{"tests": []}', ended=True)
+    async with byte_server(busy, page, b"") as (url, _):
+        monkeypatch.setenv("MERGEWATCH_URL", url)
+        result = await run("tests", "search", *OF_WIDGETS)
+    assert result.stderr == "the service is unavailable or busy; trying again in 0 s\n"
 
 
 # A process that runs in the background of a script has SIGINT ignored, and so have its children.

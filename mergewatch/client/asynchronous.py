@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
-import re
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import Any, Final, Self, Unpack, cast
 from uuid import UUID
-
-import orjson
 
 from mergewatch.client.bodies import (
     AddedQuarantine,
@@ -64,6 +60,7 @@ from mergewatch.client.filters import (
 )
 from mergewatch.client.lines import LineBuffer, LineTooLongError, MessageReader
 from mergewatch.client.links import next_query
+from mergewatch.client.parsing import parse_object
 from mergewatch.client.requests import (
     encode_body,
     encode_query,
@@ -72,14 +69,12 @@ from mergewatch.client.requests import (
     tests_path,
 )
 from mergewatch.client.retries import RETRIED_STATUSES
-from mergewatch.client.rows import Rows
+from mergewatch.client.rows import FollowedEvents, Rows
 from mergewatch.client.transport import Response, Sleep, Transport
 
 # The largest page size, so that reading a list takes the fewest requests.
 _PER_PAGE: Final = 100
 _GZIP_LEVEL: Final = 6
-
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 
 _ROWS_TYPE: Final = "application/x-ndjson"
 _EVENTS_TYPE: Final = "text/event-stream"
@@ -126,16 +121,15 @@ class AsyncClient:
         """
         return self._stream(events_path(repository), filters)
 
-    def follow_events(
-        self, repository: str, last_event_id: str | None = None
-    ) -> Rows[StreamedEvent]:
+    def follow_events(self, repository: str, last_event_id: str | None = None) -> FollowedEvents:
         """Stream events as they arrive, and reconnect after a lost connection; never ends.
 
         Starts after the event with the `StreamedEvent.id` `last_event_id`, or now. An event can be
         returned twice. If the service goes away after the stream was open, retries without limit.
         Raises `ProblemError` if the id is unknown or the key is no longer accepted.
         """
-        return Rows(partial(self._follow, events_path(repository, "stream"), last_event_id))
+        path = events_path(repository, "stream")
+        return FollowedEvents(partial(self._follow, path, last_event_id))
 
     async def aggregate_events(
         self, repository: str, **filters: Unpack[EventSelection]
@@ -325,7 +319,7 @@ class AsyncClient:
             raise BrokenStreamError(f"{self._transport.url} broke the stream off within a row")
 
     async def _follow(
-        self, path: str, last_id: str | None
+        self, path: str, last_id: str | None, followed: FollowedEvents
     ) -> AsyncGenerator[list[StreamedEvent], None]:
         reader = MessageReader(last_id)
         was_open = False
@@ -339,6 +333,7 @@ class AsyncClient:
                         events = self._read_messages(reader, piece)
                         if events:
                             yield events
+                        followed.last_id = reader.last_id
             except UnreachableError:
                 # Once the stream was open, only this reader knows the position to resume from.
                 if not was_open:
@@ -387,13 +382,9 @@ class AsyncClient:
 
     def _parse(self, text: bytes) -> Mapping[str, Any]:
         try:
-            # orjson turns integers beyond 64 bits into floats.
-            body: object = (json if _LONG_NUMBER.search(text) else orjson).loads(text)
+            return parse_object(text)
         except ValueError:
             raise self._foreign() from None
-        if not isinstance(body, dict):
-            raise self._foreign()
-        return body
 
     def _foreign(self) -> ForeignServiceError:
         return ForeignServiceError(f"{self._transport.url} is not a mergewatch service")

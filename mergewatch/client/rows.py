@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
+from mergewatch.client.bodies import StreamedEvent
+
 T = TypeVar("T")
 
 
@@ -24,3 +26,17 @@ class Rows(Generic[T]):
             async for page in pages:
                 for row in page:
                     yield row
+
+
+class FollowedEvents(Rows[StreamedEvent]):
+    """Events as they arrive; never ends.
+
+    `last_id` is the id to resume after: that of the last event of the pages that were read, or of
+    the place where the stream began. Until the stream is open it is None.
+    """
+
+    def __init__(
+        self, follow: Callable[[FollowedEvents], AsyncGenerator[list[StreamedEvent], None]]
+    ) -> None:
+        super().__init__(lambda: follow(self))
+        self.last_id: str | None = None

@@ -12,6 +12,7 @@ from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
 from mergewatch.client.bodies import Event, StreamedEvent
 from mergewatch.client.filters import EventSelection, Outcome
+from mergewatch.client.rows import FollowedEvents
 from service.cli.output import visible
 from service.cli.parameters import MOMENT, TEXT, repository_option
 from service.cli.remote.connection import with_service
@@ -141,21 +142,16 @@ def _follow(
     *,
     as_json: bool,
 ) -> None:
-    last_id = after
+    last_id: str | None = None
 
     def write(each: StreamedEvent) -> str:
         return write_json(each.event) if as_json else _write_line(each.event)
 
-    async def work(client: AsyncClient) -> None:
-        nonlocal last_id
-        if any(value != () for value in filters.values()):
-            # The stream takes no filters. A wrong one would match no event, however long it waits.
-            checked = client.list_events(str(repository), **filters, per_page=1)
-            async with aclosing(checked.pages()) as pages:
-                await anext(pages)
+    async def show(followed: FollowedEvents) -> str | None:
+        """Print the events up to the limit, and return the id of the last printed one."""
         left = limit
-        async with aclosing(client.follow_events(str(repository), after).pages()) as arriving:
-            async for page in arriving:
+        async with aclosing(followed.pages()) as pages:
+            async for page in pages:
                 shown = [each for each in page if _matches(each.event, filters)][:left]
                 if shown:
                     # `echo` flushes, so a pipe gets the events at once.
@@ -164,14 +160,26 @@ def _follow(
                     left -= len(shown)
                     if not left:
                         # The rest of the page is not printed.
-                        last_id = shown[-1].id
-                        return
-                last_id = page[-1].id
+                        return shown[-1].id
+        return None
+
+    async def work(client: AsyncClient) -> None:
+        nonlocal last_id
+        if any(value != () for value in filters.values()):
+            # The stream takes no filters. A wrong one would match no event, however long it waits.
+            checked = client.list_events(str(repository), **filters, per_page=1)
+            async with aclosing(checked.pages()) as pages:
+                await anext(pages)
+        followed = client.follow_events(str(repository), after)
+        try:
+            last_id = await show(followed)
+        finally:
+            last_id = last_id or followed.last_id
 
     try:
         with_service(work, _OPTIONS)
     finally:
-        if last_id is not None and last_id != after:
+        if last_id is not None:
             click.echo(f"to go on from here: --follow --after {visible(last_id)}", err=True)
 
 

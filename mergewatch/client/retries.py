@@ -34,7 +34,7 @@ def read_retry_after(text: str, now: datetime) -> float | None:
         return float(text[:10])
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, OverflowError):
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - now).total_seconds()

@@ -20,7 +20,6 @@ from standardwebhooks.webhooks import Webhook as Signer
 from yarl import URL
 
 from indexing.models.notifications import Webhook
-from mergewatch.client.retries import read_retry_after
 from service.config.reach import Reach
 from service.notifications.messages import Message
 
@@ -144,7 +143,13 @@ def _sign(webhook: Webhook, message: Message, now: datetime) -> dict[str, str]:
 
 
 def _retry_after(response: aiohttp.ClientResponse, now: datetime) -> float:
-    seconds = read_retry_after(response.headers.get("Retry-After", ""), now)
+    text = response.headers.get("Retry-After")
+    if text is None:
+        return 0.0
+    # Imported here, because it imports the whole client, which the service does not need otherwise.
+    from mergewatch.client.retries import read_retry_after
+
+    seconds = read_retry_after(text, now)
     return min(max(seconds or 0.0, 0.0), MAX_RETRY_AFTER)
 
 

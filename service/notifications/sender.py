@@ -96,6 +96,7 @@ class NotificationSender:
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
         # Fair: waiting tasks get their turns in the order of their coming.
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._renewing = asyncio.Lock()
 
     async def run(self) -> None:
         """Send until cancelled; then release the lease, so that another process can continue."""
@@ -145,16 +146,24 @@ class NotificationSender:
         self._drop_finished()
 
     def _drop_finished(self) -> None:
-        """Forget the tasks that have ended; raise the error of one that failed."""
+        """Forget the tasks that have ended; an unexpected error ends no other task."""
         for webhook_id in [each for each, task in self._tasks.items() if task.done()]:
-            self._tasks.pop(webhook_id).result()
+            error = self._tasks.pop(webhook_id).exception()
+            if error is not None:
+                _log.error(
+                    "notifications cannot be sent",
+                    exc_info=error,
+                    extra={"webhook": str(webhook_id)},
+                )
 
     async def _holds_lease(self) -> bool:
-        now = self._clock()
-        if self._held_at is None or now - self._held_at >= RENEWED_EVERY:
-            held = await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
-            self._held_at = now if held else None
-        return self._held_at is not None
+        # Two renewals at once would conflict, as if another process held the lease.
+        async with self._renewing:
+            now = self._clock()
+            if self._held_at is None or now - self._held_at >= RENEWED_EVERY:
+                held = await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
+                self._held_at = now if held else None
+            return self._held_at is not None
 
     async def _send_waiting(self, webhook: Webhook) -> None:
         """Send until nothing is waiting or a request fails, in turns with the other webhooks."""
@@ -223,7 +232,11 @@ class NotificationSender:
     ) -> None:
         now = self._clock()
         receiver.failures += 1
-        pause = min(FIRST_PAUSE * 2 ** min(receiver.failures - 1, 20), LONGEST_PAUSE)
+        tries = receiver.failures
+        if attempt.result is Result.REFUSED:
+            # The receiver responds. With longer pauses, more messages would arrive than it refuses.
+            tries = min(tries, MAX_REFUSALS)
+        pause = min(FIRST_PAUSE * 2 ** min(tries - 1, 20), LONGEST_PAUSE)
         # Jitter spreads the retries of receivers that failed together.
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
         receiver.next_at = now + max(pause, timedelta(seconds=attempt.retry_after))
@@ -281,7 +294,8 @@ class NotificationSender:
         now = self._clock()
         is_down = receiver.down_since is not None and now - receiver.down_since >= DOWN_AFTER
         total = 0
-        found = part
+        # Those that were queued again are young: others may be waiting behind them.
+        found = await self._store.list_outbox(webhook.id, GIVEN_UP_AT_ONCE) if is_down else part
         while aged := [each.id for each in found if now - each.waits_since >= GIVEN_UP_AFTER]:
             await self._store.give_up(webhook.id, aged)
             total += len(aged)

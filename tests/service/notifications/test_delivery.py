@@ -106,6 +106,7 @@ async def test_the_status_decides_the_result_of_an_attempt(
         ("Tue, 01 Sep 2026 12:05:00 GMT", 300.0),
         ("Tue, 01 Sep 2026 11:00:00 GMT", 0.0),
         ("Tue, 01 Sep 9999 12:00:00 GMT", 3_600.0),
+        ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", 0.0),
     ],
 )
 async def test_retry_after_of_a_receiver_is_respected(

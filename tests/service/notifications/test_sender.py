@@ -257,6 +257,39 @@ async def test_a_refused_message_gives_up_no_aged_notification(
     assert (await store.count_outbox(webhook.id)).dead == 0
 
 
+async def test_a_receiver_that_refuses_everything_has_no_growing_backlog(store: Store) -> None:
+    webhook = await add_webhook(store)
+    names = [f"test {number}" for number in range(3 * BATCH)]
+    await break_tests(store, names)
+    clock = Clock()
+    sender = NotificationSender(store, Scripted(Result.REFUSED), clock=clock)
+    # Each of them is refused three times, after pauses of at most 20 seconds.
+    await pass_time(sender, clock, clock.now + len(names) * timedelta(minutes=1))
+    assert await store.count_outbox(webhook.id) == OutboxCount(0, len(names), None)
+
+
+async def test_an_unexpected_error_of_one_webhook_ends_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, _ = await add_webhook(store), await add_webhook(store)
+    receiver, send = Scripted(), Scripted.send
+
+    async def fail(self: Scripted, webhook: Webhook, *rest: Any) -> Attempt:
+        if webhook == broken:
+            raise LookupError("unforeseen")
+        return await send(self, webhook, *rest)
+
+    monkeypatch.setattr(Scripted, "send", fail)
+    await break_tests(store, ["hinge"])
+    sender, clock = NotificationSender(store, receiver, clock=Clock()), Clock()
+    for _ in range(2):
+        await sender.look()
+    await break_tests(store, ["latch"], after(days=1))
+    await pass_time(sender, clock, clock.now + 2 * LOOK)
+    assert receiver.names == ["hinge", "latch"]
+    assert "unforeseen" in caplog.text
+
+
 async def test_dead_letters_that_are_retried_wait_for_another_day(store: Store) -> None:
     webhook = await add_webhook(store)
     names = [f"test {number}" for number in range(BATCH)]

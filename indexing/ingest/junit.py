@@ -269,9 +269,9 @@ def _relate(path: str | None, workspace: str | None) -> str | None:
         return path
     is_windows = "\\" in workspace
     paths = ntpath if is_windows else posixpath
-    folder = paths.normcase(paths.join(paths.normpath(workspace), ""))
-    file = paths.normpath(path)
-    if not paths.normcase(file).startswith(folder) or len(file) == len(folder):
+    folder, file = paths.join(paths.normpath(workspace), ""), paths.normpath(path)
+    start = file[: len(folder)]
+    if len(file) == len(folder) or paths.normcase(start) != paths.normcase(folder):
         return path
     relative: str = file[len(folder) :]
     # Some tools write slashes on Windows too.

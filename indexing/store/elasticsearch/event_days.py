@@ -99,7 +99,7 @@ async def _read_stored(cluster: Cluster, query: EventQuery) -> dict[int, DayCoun
         places = [_place_of(cluster, query, day) for day in days]
         for day, document in zip(days, await cluster.connection.get_many(places), strict=True):
             # Another release may have stored counts of another format.
-            if document is not None and document.source["format"] == _FORMAT:
+            if document is not None and document.source.get("format") == _FORMAT:
                 found[day] = DayCounts(**orjson.loads(document.source["counts"]))
             await yielder.yield_if_due()
     return found

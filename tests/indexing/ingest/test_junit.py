@@ -299,6 +299,7 @@ async def test_what_the_job_and_the_case_know_is_shown_of_the_test(
         (r"D:\a\repo\tests\a.js", r"D:\a\repo", r"tests\a.js"),
         ("D:/a/repo/tests/a.js", r"D:\a\repo", "tests/a.js"),
         (r"d:\a\repo\tests\a.js", r"D:\a\repo", r"tests\a.js"),
+        ("C:\\a\\\u0130\\t.js", "C:\\a\\\u0130", "t.js"),
         ("/w/repo//tests/./a.php", "/w/repo", "tests/a.php"),
         ("/w/repo/../other/a.php", "/w/repo", "/w/repo/../other/a.php"),
         ("/w/repository/a.php", "/w/repo", "/w/repository/a.php"),

@@ -133,10 +133,14 @@ async def test_counts_that_cannot_be_stored_are_answered_and_not_tried_again_at_
     assert await stored_days(store) == {}
 
 
-async def test_counts_of_another_format_are_replaced(store: ElasticsearchStore) -> None:
+@pytest.mark.parametrize("other", [{"format": 0}, {}])
+async def test_counts_of_another_format_are_replaced(
+    store: ElasticsearchStore, other: dict[str, int]
+) -> None:
     await count(store)
     document = (await stored_days(store))[MIDNIGHT]
-    source = document["_source"] | {"format": 0, "counts": "{}"}
+    del document["_source"]["format"]
+    source = document["_source"] | other | {"counts": "{}"}
     target = f"/{document['_index']}/_doc/{document['_id']}?routing={document['_routing']}"
     await ask(store, "PUT", target, source)
     for _ in range(2):

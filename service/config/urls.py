@@ -27,7 +27,7 @@ _REDIS_TLS_OPTIONS: Final = frozenset(
 _REDIS_OPTIONS: Final = _REDIS_TLS_OPTIONS | {"db"}
 _CERTIFICATE_CHECKS: Final = frozenset({"none", "optional", "required"})
 # The client takes any other word for "true".
-_BOOLEANS: Final = frozenset({"true", "false", "yes", "no", "1", "0"})
+_BOOLEANS: Final = frozenset({"true", "false", "t", "f", "yes", "no", "y", "n", "1", "0"})
 
 
 def check_public_url(text: str | None) -> None:
@@ -119,7 +119,7 @@ def _check_tls(options: Mapping[str, str]) -> None:
     try:
         if authorities is not None:
             context.load_verify_locations(authorities)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ValidationError(
             "must have a readable file of certificates as ssl_ca_certs"
         ) from error
@@ -127,7 +127,7 @@ def _check_tls(options: Mapping[str, str]) -> None:
         if certificate is not None:
             # Without a password, an encrypted key would be asked for on the terminal.
             context.load_cert_chain(certificate, key, password="")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ValidationError(
             "must have readable files of a certificate and its unencrypted key"
             " as ssl_certfile and ssl_keyfile"

@@ -40,11 +40,19 @@ limit_option = click.option(
 
 
 def write_json(row: Mapping[str, Any]) -> str:
-    """Return one line of JSON, with unprintable characters as JSON escapes."""
+    """Return one line of JSON, with escapes for what standard output cannot show."""
     line = encode(row).decode()
-    if line.isprintable():
+    if _is_shown(line):
         return line
-    return "".join(c if c.isprintable() else _escape(c) for c in line)
+    return "".join(c if _is_shown(c) else _escape(c) for c in line)
+
+
+def _is_shown(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return False
+    return text.isprintable()
 
 
 def _escape(character: str) -> str:

@@ -21,12 +21,14 @@ from service.ui.forms import first, read_form
 from service.ui.links import ENDED_FIELD, LINK_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
 from service.ui.principals import find_of_key, find_of_token, read_repository
+from service.ui.queries import MAX_QUERY_LENGTH
 from service.ui.session import is_loopback
 from service.ui.token_sessions import SignedToken
 
 # The rest of a dashboard URL. It cannot name another host, and cannot break out of a header.
 _NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_][!-\[\]-~]*)?")
-_MAX_NEXT_LENGTH: Final = 2_000
+# The path, and the longest query of a page.
+_MAX_NEXT_LENGTH: Final = 1_000 + MAX_QUERY_LENGTH
 _REPOSITORY: Final = re.compile(r"[A-Za-z0-9\-]+/[A-Za-z0-9_\-.]+")
 # Of a name in the form that is shown again.
 _MAX_SHOWN: Final = 300

@@ -157,6 +157,7 @@ BAD = {
         "rediss://:hush@cache.example?ssl_check_hostname=never",
         "rediss://:hush@cache.example?ssl_ca_certs=/missing.pem",
         f"rediss://:hush@cache.example?ssl_ca_certs={__file__}",
+        "rediss://:hush@cache.example?ssl_ca_certs=%00",
         "rediss://:hush@cache.example?ssl_certfile=/missing.pem",
         "rediss://:hush@cache.example?ssl_keyfile=/missing.pem",
         "unix://",

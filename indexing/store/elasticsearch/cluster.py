@@ -35,7 +35,7 @@ class Cluster:
     searches: SearchQueue = field(default_factory=SearchQueue)
     written_markers: WrittenMarkers = field(default_factory=WrittenMarkers)
     # While it lasts, reads store no counts of days, because the cluster refused the last ones.
-    unstored_days: Pause = field(default_factory=lambda: Pause(_REFUSED_SECONDS))
+    day_count_pause: Pause = field(default_factory=lambda: Pause(_REFUSED_SECONDS))
     unread: frozenset[str] = frozenset()
 
 

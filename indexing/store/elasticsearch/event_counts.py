@@ -24,8 +24,14 @@ from indexing.models.event_aggregates import Bars, EventAggregate, rank
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_days import FACETS, HOUR_MICROSECONDS, read_days
-from indexing.store.elasticsearch.event_query import TIME, make_query, slices_of
+from indexing.store.elasticsearch.event_days import HOUR_MICROSECONDS, read_days
+from indexing.store.elasticsearch.event_query import (
+    FACETS,
+    count_facets,
+    make_query,
+    read_bars,
+    slices_of,
+)
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.timestamps import from_microseconds, to_microseconds
 from indexing.yielding import LoopYielder
@@ -127,16 +133,19 @@ async def _add_rows(
 ) -> None:
     """Count the events of a query, whatever is stored."""
     routing = routing_of(query.repository)
-    answers = await cluster.connection.search_many(
-        [
-            Search(slices_of(cluster, part), _body(make_query(part, retention), bars), routing)
-            for part in _split(query, bars)
-        ]
-    )
+    searches = [
+        Search(
+            slices_of(cluster, part),
+            count_facets(make_query(part, retention), bars.size, _VALUES),
+            routing,
+        )
+        for part in _split(query, bars)
+    ]
+    answers = await cluster.connection.search_many(searches)
+    for answer in answers:
+        counts.bars.update(read_bars(answer, bars.size))
     # If no index matches, a response has no aggregations.
     found = [each["aggregations"] for each in answers if "aggregations" in each]
-    for each in found:
-        counts.bars.update(_read_bars(each, bars))
     for name in FACETS:
         values = await _merge_facet(cluster, query, name, [each[name] for each in found])
         counts.facets[name].update(values)
@@ -151,26 +160,6 @@ def _split(query: EventQuery, bars: Bars) -> Iterator[EventQuery]:
             yield replace(
                 query, received_from=from_microseconds(low), received_to=from_microseconds(high)
             )
-
-
-def _body(matching: Mapping[str, Any], bars: Bars) -> dict[str, Any]:
-    return {
-        "size": 0,
-        # Each event is in a bar, so the bars add up to the total.
-        "track_total_hits": False,
-        "query": matching,
-        "aggs": {
-            "bars": {"histogram": {"field": TIME, "interval": bars.size, "min_doc_count": 1}},
-            **{
-                name: {"terms": {"field": name, "size": _VALUES, "shard_size": _VALUES}}
-                for name in FACETS
-            },
-        },
-    }
-
-
-def _read_bars(found: Mapping[str, Any], bars: Bars) -> dict[int, int]:
-    return {round(each["key"] / bars.size): each["doc_count"] for each in found["bars"]["buckets"]}
 
 
 async def _merge_facet(

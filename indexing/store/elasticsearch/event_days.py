@@ -23,12 +23,18 @@ from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.failures import describe
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_query import TIME, make_query, slices_of
+from indexing.store.elasticsearch.event_query import (
+    FACETS,
+    count_bars,
+    count_facets,
+    make_query,
+    read_bars,
+    slices_of,
+)
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.timestamps import from_microseconds
 from indexing.yielding import LoopYielder
 
-FACETS: Final = ("type", "outcome", "trigger", "pull_request")
 HOUR_MICROSECONDS: Final = 3_600_000_000
 # These documents are in the index of days.
 KIND: Final = "events"
@@ -80,7 +86,13 @@ async def read_days(
     Days without events are left out. Retention must not have reached any of the days. Returns
     `None` if counting all events is faster, or no counts can be stored.
     """
-    total = await _count_events(cluster, query, retention)
+    total = await cluster.connection.count(
+        slices_of(cluster, query),
+        make_query(query, retention),
+        routing=routing_of(query.repository),
+        # Those of a read.
+        timeouts=None,
+    )
     if total < _WORTHWHILE:
         return None
     stored = await _read_stored(cluster, query)
@@ -105,15 +117,6 @@ async def _read_stored(cluster: Cluster, query: EventQuery) -> dict[int, DayCoun
     return found
 
 
-async def _count_events(cluster: Cluster, query: EventQuery, retention: Retention) -> int:
-    body = {"size": 0, "track_total_hits": True, "query": make_query(query, retention)}
-    answer = await cluster.connection.search(
-        slices_of(cluster, query), body, routing=routing_of(query.repository)
-    )
-    total: int = answer["hits"]["total"]["value"]
-    return total
-
-
 async def _count_changed(
     cluster: Cluster, query: EventQuery, retention: Retention, stored: dict[int, DayCounts]
 ) -> bool:
@@ -121,17 +124,12 @@ async def _count_changed(
 
     Returns false if they cannot be stored: then each later read would count all these days again.
     """
-    if not cluster.unstored_days.is_over:
+    if not cluster.day_count_pause.is_over:
         return False
-    body = {
-        "size": 0,
-        "track_total_hits": False,
-        "query": make_query(query, retention),
-        "aggs": {"days": _histogram(DAY_MICROSECONDS)},
-    }
+    body = count_bars(make_query(query, retention), DAY_MICROSECONDS)
     index, routing = slices_of(cluster, query), routing_of(query.repository)
     answer = await cluster.connection.search(index, body, routing=routing)
-    totals = _read_histogram(answer, "days", DAY_MICROSECONDS)
+    totals = read_bars(answer, DAY_MICROSECONDS)
     # An operator may have deleted the index of some days.
     for day in stored.keys() - totals.keys():
         del stored[day]
@@ -143,27 +141,18 @@ async def _count_changed(
         counted = [_counts_of(day, each) for day, each in zip(days, answers, strict=True)]
         stored |= {each.day: each for each in counted}
         if not await _store(cluster, query, counted):
-            cluster.unstored_days.begin()
+            cluster.day_count_pause.begin()
             return False
     return True
 
 
 def _search_of(cluster: Cluster, query: EventQuery, retention: Retention) -> Search:
-    aggregations = {
-        name: {"terms": {"field": name, "size": _MOST_VALUES, "shard_size": _MOST_VALUES}}
-        for name in FACETS
-    }
-    body = {
-        "size": 0,
-        "track_total_hits": False,
-        "query": make_query(query, retention),
-        "aggs": {"hours": _histogram(HOUR_MICROSECONDS), **aggregations},
-    }
+    body = count_facets(make_query(query, retention), HOUR_MICROSECONDS, _MOST_VALUES)
     return Search(slices_of(cluster, query), body, routing_of(query.repository))
 
 
 def _counts_of(day: int, answer: Mapping[str, Any]) -> DayCounts:
-    by_hour = _read_histogram(answer, "hours", HOUR_MICROSECONDS)
+    by_hour = read_bars(answer, HOUR_MICROSECONDS)
     first = day * _HOURS_A_DAY
     hours = [by_hour.get(first + number, 0) for number in range(_HOURS_A_DAY)]
     # If the index has been deleted since the days were found, there are no aggregations.
@@ -221,13 +210,3 @@ def _days_of(query: EventQuery) -> range:
 def _query_of(query: EventQuery, day: int) -> EventQuery:
     start, end = (from_microseconds(each * DAY_MICROSECONDS) for each in (day, day + 1))
     return EventQuery(query.repository, start, end)
-
-
-def _histogram(size: int) -> dict[str, Any]:
-    return {"histogram": {"field": TIME, "interval": size, "min_doc_count": 1}}
-
-
-def _read_histogram(answer: Mapping[str, Any], name: str, size: int) -> dict[int, int]:
-    """Return the counts of a histogram by the number of the bar; none if no index matched."""
-    buckets = answer.get("aggregations", {name: {"buckets": ()}})[name]["buckets"]
-    return {round(each["key"] / size): each["doc_count"] for each in buckets}

@@ -1,7 +1,8 @@
-"""Builds the query of the event log, and chooses the time slices to search."""
+"""Builds the queries of the event log, and chooses the time slices to search."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from indexing.models.events import EventQuery
@@ -11,6 +12,8 @@ from indexing.store.elasticsearch.indices.slices import slices_between
 from indexing.timestamps import to_microseconds
 
 TIME: Final = "received_at"
+FACETS: Final = ("type", "outcome", "trigger", "pull_request")
+_BARS: Final = "bars"
 
 
 def slices_of(cluster: Cluster, query: EventQuery) -> str:
@@ -53,3 +56,29 @@ def make_query(query: EventQuery, retention: Retention) -> dict[str, Any]:
     if excluded:
         found["must_not"] = excluded
     return {"bool": found}
+
+
+def count_bars(matching: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """Return the search that counts the matching events in bars of `size` microseconds."""
+    return {
+        "size": 0,
+        # Each event is in a bar, so the bars add up to the total.
+        "track_total_hits": False,
+        "query": matching,
+        "aggs": {_BARS: {"histogram": {"field": TIME, "interval": size, "min_doc_count": 1}}},
+    }
+
+
+def count_facets(matching: Mapping[str, Any], size: int, values: int) -> dict[str, Any]:
+    """Return the search of `count_bars` that also counts up to `values` values of each facet."""
+    body = count_bars(matching, size)
+    body["aggs"] |= {
+        name: {"terms": {"field": name, "size": values, "shard_size": values}} for name in FACETS
+    }
+    return body
+
+
+def read_bars(answer: Mapping[str, Any], size: int) -> dict[int, int]:
+    """Return the counts by the number of the bar, from 1970 on; none if no index matched."""
+    buckets = answer["aggregations"][_BARS]["buckets"] if "aggregations" in answer else ()
+    return {round(each["key"] / size): each["doc_count"] for each in buckets}

@@ -313,13 +313,18 @@ class Connection:
         return [_checked(response) for response in answer["responses"]]
 
     async def count(
-        self, index: str, query: Mapping[str, Any] | None = None, *, routing: str | None = None
+        self,
+        index: str,
+        query: Mapping[str, Any] | None = None,
+        *,
+        routing: str | None = None,
+        timeouts: Timeouts | None = WRITING,
     ) -> int:
         """Count the matching documents, or all of them without a query."""
         body: dict[str, Any] = {"size": 0, "track_total_hits": True}
         if query is not None:
             body["query"] = query
-        answer = await self.search(index, body, routing=routing, timeouts=WRITING)
+        answer = await self.search(index, body, routing=routing, timeouts=timeouts)
         total: int = answer["hits"]["total"]["value"]
         return total
 

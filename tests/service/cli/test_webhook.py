@@ -15,7 +15,7 @@ from indexing.store import open_store
 from service.config.settings import load_settings
 from tests.builders import WIDGETS
 from tests.service.cli.conftest import ON_EVERY_STORE, Command
-from tests.service.notifications.test_sender import break_tests
+from tests.service.notifications.scripted import break_tests
 
 SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 URL = "https://hooks.example/T000/hush"

@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
 
-from indexing.health.thresholds import BROKEN_STREAK
-from indexing.models.executions import Conclusion
 from indexing.models.notifications import NotificationType, OutboxCount, Webhook, WebhookFormat
 from indexing.models.quarantines import QuarantineRequest
-from indexing.store import open_store
 from indexing.store.interface import Store
 from service.config.reach import Reach
 from service.notifications import sender as sender_module
@@ -28,82 +24,16 @@ from service.notifications.delivery import Attempt, Delivery, Result
 from service.notifications.messages import Message
 from service.notifications.sender import (
     BATCH,
-    GIVEN_UP_AFTER,
     LEASE_FOR,
     LONGEST_PAUSE,
-    LOOK_SECONDS,
-    MAX_REFUSALS,
     TURN,
     NotificationSender,
 )
-from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.builders import NOON, WIDGETS, after
 from tests.service.front_door import Clock
-from tests.service.notifications.receivers import SECRET, receiving
+from tests.service.notifications.receivers import receiving
+from tests.service.notifications.scripted import LOOK, Scripted, add_webhook, break_tests, pass_time
 from tests.waiting import until
-
-LOOK = timedelta(seconds=LOOK_SECONDS)
-
-
-@dataclass
-class Scripted:
-    """A receiver with scripted responses, which records the messages that it accepts."""
-
-    result: Result = Result.SENT
-    # Messages that contain this text are refused.
-    refused: str = ""
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    requests: list[Message] = field(default_factory=list)
-    taken: list[Message] = field(default_factory=list)
-
-    async def send(self, _: Webhook, message: Message, __: datetime) -> Attempt:
-        self.requests.append(message)
-        self.arrived.set()
-        result = self.result
-        if self.refused and self.refused in message.body.decode():
-            result = Result.REFUSED
-        if result is Result.SENT:
-            self.taken.append(message)
-        return Attempt(result, "scripted")
-
-    @property
-    def names(self) -> list[str]:
-        return [orjson.loads(each.body)["data"]["test_name"] for each in self.taken]
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path)
-    yield opened
-    await opened.close()
-
-
-async def add_webhook(
-    store: Store, style: WebhookFormat = WebhookFormat.STANDARD, url: str = "https://a.example/"
-) -> Webhook:
-    secret = SECRET if style is WebhookFormat.STANDARD else b""
-    webhook = Webhook(uuid.uuid4(), WIDGETS, style, url, secret, NOON)
-    await store.add_webhook(webhook)
-    return webhook
-
-
-async def break_tests(store: Store, names: Sequence[str], at: datetime = NOON) -> None:
-    """Make these tests broken, among others that pass: else it would be the job that failed."""
-    results = [(name, Conclusion.FAILED) for name in names]
-    results += [(f"sound {number}", Conclusion.PASSED) for number in range(len(names) // 2 + 1)]
-    runs = {
-        run: make_executions(run, results, at)
-        for run in (make_run(f"{at}{n}", commit=f"{at}{n}") for n in range(BROKEN_STREAK))
-    }
-    await store.write_results(WIDGETS, runs)
-    await store.refresh_tests(at, repository=WIDGETS)
-
-
-async def pass_time(
-    sender: NotificationSender, clock: Clock, until: datetime, step: timedelta = LOOK
-) -> None:
-    while clock.now < until:
-        clock.now += step
-        await sender.look()
 
 
 async def test_notifications_are_sent_once_and_in_order(store: Store) -> None:
@@ -209,65 +139,6 @@ async def test_one_process_sends_at_a_time(store: Store) -> None:
     assert len(receiver.taken) == 3
 
 
-async def test_notifications_become_dead_letters_after_a_day(store: Store) -> None:
-    webhook = await add_webhook(store)
-    old = [f"old {number}" for number in range(2 * BATCH)]
-    await break_tests(store, old)
-    receiver, clock = Scripted(Result.FAILED), Clock()
-    sender = NotificationSender(store, receiver, clock=clock)
-    step = timedelta(minutes=11)
-    await pass_time(sender, clock, NOON + GIVEN_UP_AFTER - step, step)
-    await break_tests(store, ["new"], clock.now)
-    assert (await store.count_outbox(webhook.id)).dead == 0
-    await pass_time(sender, clock, NOON + GIVEN_UP_AFTER + step, step)
-    assert (await store.count_outbox(webhook.id)).dead == len(old)
-    receiver.result = Result.SENT
-    await pass_time(sender, clock, clock.now + step, step)
-    assert receiver.names == ["new"]
-    await store.retry_dead(webhook.id, clock.now)
-    await pass_time(sender, clock, clock.now + step, step)
-    assert sorted(receiver.names) == sorted(["new", *old])
-
-
-@pytest.mark.parametrize("result", [Result.THROTTLED, Result.FAILED])
-async def test_a_failure_gives_up_none_but_the_aged_notification_that_was_tried(
-    store: Store, result: Result
-) -> None:
-    webhook = await add_webhook(store)
-    # The service was stopped for two days.
-    await break_tests(store, [f"test {number}" for number in range(2 * BATCH)])
-    receiver, clock = Scripted(result), Clock(after(days=2))
-    sender = NotificationSender(store, receiver, clock=clock)
-    await sender.look()
-    assert (await store.count_outbox(webhook.id)).dead == 1
-    receiver.result = Result.SENT
-    await pass_time(sender, clock, clock.now + 3 * LOOK)
-    assert len(receiver.taken) == 2 * BATCH - 1
-
-
-@pytest.mark.parametrize("style", WebhookFormat)
-async def test_a_refused_message_gives_up_no_aged_notification(
-    store: Store, style: WebhookFormat
-) -> None:
-    webhook = await add_webhook(store, style)
-    await break_tests(store, [f"test {number}" for number in range(2 * BATCH)])
-    receiver, clock = Scripted(Result.REFUSED), Clock(after(days=2))
-    await NotificationSender(store, receiver, clock=clock).look()
-    assert len(receiver.requests) == 1
-    assert (await store.count_outbox(webhook.id)).dead == 0
-
-
-async def test_a_receiver_that_refuses_everything_has_no_growing_backlog(store: Store) -> None:
-    webhook = await add_webhook(store)
-    names = [f"test {number}" for number in range(3 * BATCH)]
-    await break_tests(store, names)
-    clock = Clock()
-    sender = NotificationSender(store, Scripted(Result.REFUSED), clock=clock)
-    # Each of them is refused three times, after pauses of at most 20 seconds.
-    await pass_time(sender, clock, clock.now + len(names) * timedelta(minutes=1))
-    assert await store.count_outbox(webhook.id) == OutboxCount(0, len(names), None)
-
-
 async def test_an_unexpected_error_of_one_webhook_ends_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -288,62 +159,6 @@ async def test_an_unexpected_error_of_one_webhook_ends_no_other(
     await pass_time(sender, clock, clock.now + 2 * LOOK)
     assert receiver.names == ["hinge", "latch"]
     assert "unforeseen" in caplog.text
-
-
-async def test_dead_letters_that_are_retried_wait_for_another_day(store: Store) -> None:
-    webhook = await add_webhook(store)
-    names = [f"test {number}" for number in range(BATCH)]
-    await break_tests(store, names)
-    waiting = await store.list_outbox(webhook.id, 100)
-    await store.give_up(webhook.id, [each.id for each in waiting])
-    receiver, clock = Scripted(Result.FAILED), Clock(after(days=2))
-    await store.retry_dead(webhook.id, clock.now)
-    sender = NotificationSender(store, receiver, clock=clock)
-    step = timedelta(minutes=11)
-    await pass_time(sender, clock, clock.now + GIVEN_UP_AFTER - step, step)
-    assert (await store.count_outbox(webhook.id)).dead == 0
-    receiver.result = Result.SENT
-    await pass_time(sender, clock, clock.now + step, step)
-    assert sorted(receiver.names) == sorted(names)
-
-
-@pytest.mark.parametrize("style", WebhookFormat)
-async def test_one_refused_message_holds_the_others_up_for_a_minute_only(
-    store: Store, style: WebhookFormat
-) -> None:
-    webhook = await add_webhook(store, style)
-    await break_tests(store, [f"test {number}" for number in range(2 * BATCH)])
-    poison = (await store.list_outbox(webhook.id, 100))[BATCH // 2]
-    receiver, clock = Scripted(refused=f"{poison.test_name}`"), Clock()
-    if style is WebhookFormat.STANDARD:
-        receiver.refused = f'{poison.test_name}"'
-    sender = NotificationSender(store, receiver, clock=clock)
-    await pass_time(sender, clock, after(minutes=1))
-    assert await store.count_outbox(webhook.id) == OutboxCount(0, 1, None)
-    told = "".join(each.body.decode() for each in receiver.taken)
-    assert all(told.count(f"test {number}`") <= 1 for number in range(2 * BATCH))
-    alone = [each for each in receiver.requests if receiver.refused in each.body.decode()]
-    assert len(alone) <= MAX_REFUSALS + 1
-
-
-async def test_the_refusals_of_one_message_do_not_count_for_the_next(store: Store) -> None:
-    webhook = await add_webhook(store)
-    await break_tests(store, ["old"])
-    receiver, clock = Scripted(Result.REFUSED), Clock()
-    sender = NotificationSender(store, receiver, clock=clock)
-    while len(receiver.requests) < MAX_REFUSALS - 1:
-        await pass_time(sender, clock, clock.now + LOOK)
-    # It waits until it is too old.
-    receiver.result = Result.FAILED
-    await break_tests(store, ["new"], after(days=1))
-    clock.now = after(days=1, minutes=1)
-    await pass_time(sender, clock, clock.now + LOOK)
-    assert (await store.count_outbox(webhook.id)).dead == 1
-    receiver.result = Result.REFUSED
-    before = len(receiver.requests)
-    while len(receiver.requests) == before:
-        await pass_time(sender, clock, clock.now + LOOK)
-    assert (await store.count_outbox(webhook.id)).dead == 1
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from indexing.store import open_store
 from tests.builders import after
 from tests.service.notifications.receivers import receiving
-from tests.service.notifications.test_sender import add_webhook, break_tests
+from tests.service.notifications.scripted import add_webhook, break_tests
 from tests.service.processes import TIMEOUT, Start
 
 pytestmark = pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.builders import NOON, after, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, QUEUED, load_log
 from tests.service.ui.visitor import Visitor
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -43,6 +45,34 @@ async def follow(site: FrontDoor, visitor: Visitor, path: str = VIEW) -> Locator
     await expect(visitor.page.locator("#live")).to_have_text("Live")
     site.clock.now = after(minutes=1)
     return visitor.page.locator("#results tr.entry")
+
+
+async def test_what_arrives_before_the_tail_is_open_shows_up(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_log(site.store)
+    page, rows, has_arrived = (
+        visitor.page,
+        visitor.page.locator("#results tr.entry"),
+        asyncio.Event(),
+    )
+    held = 0
+
+    async def hold(route: Route) -> None:
+        nonlocal held
+        held += 1
+        await has_arrived.wait()
+        await route.continue_()
+
+    await visitor.sign_in()
+    await page.route(re.compile(r"/events[^/]*\.js"), hold)
+    await page.goto(f"{site.base}{VIEW}", wait_until="commit")
+    await expect(rows).to_have_count(8)
+    site.clock.now = after(minutes=1)
+    await site.store.write_events([make_event(2_001, NOON, pull_request=QUEUED)])
+    await until(lambda: held == 2)
+    has_arrived.set()
+    await expect(rows).to_have_count(9, timeout=PATIENCE)
 
 
 async def test_a_number_with_zeros_before_it_is_followed(site: FrontDoor, visitor: Visitor) -> None:

@@ -19,7 +19,6 @@ from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, QUEUED, REASON, load_hostile_log, load_log
 from tests.service.ui.test_pages import MAX_PAGE_BYTES
 from tests.service.ui.visitor import Visitor, visit
-from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -207,30 +206,6 @@ async def test_what_arrives_shows_up_unless_paused_and_moves_nothing_that_is_rea
     await expect(page.locator("#live")).to_have_text("Paused")
     await page.get_by_role("button", name="Resume").click()
     await expect(rows).to_have_count(12)
-
-
-async def test_what_arrives_before_the_tail_is_open_shows_up(
-    site: FrontDoor, visitor: Visitor
-) -> None:
-    await load_log(site.store)
-    page, rows, has_arrived = visitor.page, visitor.page.locator(ROWS), asyncio.Event()
-    held = 0
-
-    async def hold(route: Route) -> None:
-        nonlocal held
-        held += 1
-        await has_arrived.wait()
-        await route.continue_()
-
-    await visitor.sign_in()
-    await page.route(re.compile(r"/events[^/]*\.js"), hold)
-    await page.goto(f"{site.base}{LOG}?pull_request={QUEUED}", wait_until="commit")
-    await expect(rows).to_have_count(8)
-    site.clock.now = after(minutes=1)
-    await site.store.write_events([make_event(2_001, NOON, pull_request=QUEUED)])
-    await until(lambda: held == 2)
-    has_arrived.set()
-    await expect(rows).to_have_count(9, timeout=15_000)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])

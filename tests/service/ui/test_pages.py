@@ -253,66 +253,6 @@ async def test_groups_that_take_too_long_to_count_hide_nothing_else(
     await expect(slowest).to_have_count(5)
 
 
-async def test_the_keyboard_alone_finds_and_opens_a_test(site: FrontDoor, visitor: Visitor) -> None:
-    await load_shown(site.store)
-    page, keyboard = visitor.page, visitor.page.keyboard
-    await visitor.sign_in()
-    await visitor.go("/ui/acme/widgets/tests")
-    # A choice applies at once.
-    await page.get_by_label("Sort", exact=True).select_option("test_name")
-    await page.wait_for_url("**/tests?*sort=test_name*")
-    await visitor.go("/ui/acme/widgets/tests?sort=test_name")
-    await keyboard.press("Tab")
-    await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-    await keyboard.press("/")
-    await expect(page.get_by_label("Test name, with * and ?")).to_be_focused()
-    await keyboard.type("test_the")
-    await keyboard.press("Enter")
-    await page.wait_for_url("**/tests?*test_name=test_the*")
-    await page.locator("#results a.name").first.focus()
-    await keyboard.press("ArrowDown")
-    await keyboard.press("ArrowDown")
-    await keyboard.press("Enter")
-    await expect(page.get_by_role("heading", name=FLAKY)).to_be_visible()
-    menu = page.locator("details.menu")
-    await menu.locator("summary").focus()
-    await keyboard.press("Enter")
-    await expect(menu.get_by_role("button", name="Sign out")).to_be_visible()
-    await keyboard.press("Escape")
-    await expect(menu.get_by_role("button", name="Sign out")).to_be_hidden()
-    await expect(menu.locator("summary")).to_be_focused()
-
-
-async def test_the_arrows_move_in_executions_and_quarantines(
-    site: FrontDoor, visitor: Visitor
-) -> None:
-    await load_shown(site.store)
-    for test in (BROKEN, FLAKY):
-        await site.store.add_quarantine(WIDGETS, QuarantineRequest(test, "flaps"), NOON)
-    page, keyboard = visitor.page, visitor.page.keyboard
-    await visitor.sign_in()
-    await visitor.go(page_of(FLAKY))
-    runs = page.locator("#executions tbody a")
-    await runs.first.focus()
-    await keyboard.press("ArrowDown")
-    await expect(runs.nth(1)).to_be_focused()
-    await visitor.go("/ui/acme/widgets/quarantines")
-    table = page.get_by_role("form", name="Quarantined tests")
-    for names in (
-        table.locator("a.name"),
-        table.get_by_role("checkbox"),
-        page.locator("#changes a"),
-    ):
-        await names.first.focus()
-        await keyboard.press("ArrowDown")
-        await expect(names.nth(1)).to_be_focused()
-        await keyboard.press("ArrowUp")
-        await expect(names.first).to_be_focused()
-    await table.get_by_role("checkbox").first.focus()
-    await keyboard.press("/")
-    await expect(page.get_by_label("Find a test by name")).to_be_focused()
-
-
 async def test_without_scripts_everything_can_be_read_and_done(
     browser: Browser, site: FrontDoor
 ) -> None:

@@ -1,0 +1,74 @@
+"""What the keyboard alone can do, in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import expect
+
+from indexing.models.quarantines import QuarantineRequest
+from tests.builders import NOON, WIDGETS
+from tests.service.front_door import FrontDoor
+from tests.service.ui.shown import BROKEN, FLAKY, load_shown, page_of
+from tests.service.ui.visitor import Visitor
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_the_keyboard_alone_finds_and_opens_a_test(site: FrontDoor, visitor: Visitor) -> None:
+    await load_shown(site.store)
+    page, keyboard = visitor.page, visitor.page.keyboard
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets/tests")
+    # A choice applies at once.
+    await page.get_by_label("Sort", exact=True).select_option("test_name")
+    await page.wait_for_url("**/tests?*sort=test_name*")
+    await visitor.go("/ui/acme/widgets/tests?sort=test_name")
+    await keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    await keyboard.press("/")
+    await expect(page.get_by_label("Test name, with * and ?")).to_be_focused()
+    await keyboard.type("test_the")
+    await keyboard.press("Enter")
+    await page.wait_for_url("**/tests?*test_name=test_the*")
+    await page.locator("#results a.name").first.focus()
+    await keyboard.press("ArrowDown")
+    await keyboard.press("ArrowDown")
+    await keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name=FLAKY)).to_be_visible()
+    menu = page.locator("details.menu")
+    await menu.locator("summary").focus()
+    await keyboard.press("Enter")
+    await expect(menu.get_by_role("button", name="Sign out")).to_be_visible()
+    await keyboard.press("Escape")
+    await expect(menu.get_by_role("button", name="Sign out")).to_be_hidden()
+    await expect(menu.locator("summary")).to_be_focused()
+
+
+async def test_the_arrows_move_in_executions_and_quarantines(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    for test in (BROKEN, FLAKY):
+        await site.store.add_quarantine(WIDGETS, QuarantineRequest(test, "flaps"), NOON)
+    page, keyboard = visitor.page, visitor.page.keyboard
+    await visitor.sign_in()
+    await visitor.go(page_of(FLAKY))
+    runs = page.locator("#executions tbody a")
+    await runs.first.focus()
+    await keyboard.press("ArrowDown")
+    await expect(runs.nth(1)).to_be_focused()
+    await visitor.go("/ui/acme/widgets/quarantines")
+    table = page.get_by_role("form", name="Quarantined tests")
+    for names in (
+        table.locator("a.name"),
+        table.get_by_role("checkbox"),
+        page.locator("#changes a"),
+    ):
+        await names.first.focus()
+        await keyboard.press("ArrowDown")
+        await expect(names.nth(1)).to_be_focused()
+        await keyboard.press("ArrowUp")
+        await expect(names.first).to_be_focused()
+    await table.get_by_role("checkbox").first.focus()
+    await keyboard.press("/")
+    await expect(page.get_by_label("Find a test by name")).to_be_focused()

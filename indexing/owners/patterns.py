@@ -105,10 +105,15 @@ def _read_part(name: str) -> Part:
     # the part consists of text and stars.
     pieces, texts = [""], [""]
     is_text = True
+    # If one bracket opens no class, no later one does: there is no bracket that could end it.
+    may_open = True
     at = 0
     while at < len(name):
         character = name[at]
-        end = _end_of_class(name, at) if character == "[" else None
+        end = None
+        if character == "[" and may_open:
+            end = _end_of_class(name, at)
+            may_open = end is not None
         at += 1
         if character == "*":
             pieces.append("")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from indexing.errors import InvalidValueError
 from indexing.owners.finding import OwnersReader
+from indexing.owners.patterns import compile_pattern
 from indexing.owners.rules import (
     MAX_OWNER_LENGTH,
     MAX_OWNERS,
@@ -19,6 +20,7 @@ from indexing.owners.rules import (
     check_rules,
     read_rules,
 )
+from tests.growth import assert_linear
 from tests.owners import read_owners
 
 
@@ -235,3 +237,9 @@ def test_a_file_is_read_in_steps() -> None:
     assert owners is not None
     assert owners.find("docs/a.js", lambda: None) == ("@c",)
     assert reader.read(-1) is owners
+
+
+@pytest.mark.parametrize("opening", ["[", r"[\]", "[!"])
+def test_brackets_that_open_no_class_are_literal_and_cost_little(opening: str) -> None:
+    assert owners_of(f"{opening * 3}a @x", opening.replace("\\", "") * 3 + "a") == ("@x",)
+    assert_linear(lambda size: lambda: compile_pattern(opening * size), 512)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import socket
 import struct
 import sys
@@ -34,6 +33,9 @@ def refuse_new_connections(sock: socket.socket) -> None:
     """
     if sys.platform != "linux":
         return
+    # Its import takes longer than closing the socket, and only the end of a process needs it.
+    import ctypes
+
     program = ctypes.create_string_buffer(b"".join(_DROP_FIRST_PACKETS))
     attached = struct.pack("HP", len(_DROP_FIRST_PACKETS), ctypes.addressof(program))
     with suppress(OSError):

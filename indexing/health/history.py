@@ -257,7 +257,9 @@ def _judge(days: Mapping[Job, Sequence[DailyRollup]], first: int) -> Iterator[Ch
         only = _Begun(rows)
         for row in rows:
             if row.day >= first:
-                health = only.health_if_live(row.day, row.last_at)
+                # A day with a result of the only sequence has the health of that sequence.
+                has_result = row.passed_evidence or row.failed_evidence
+                health = row.health if has_result else only.health_if_live(row.day, row.last_at)
                 yield Change(row.day, row.last_at, health or HealthStatus.UNKNOWN.value)
         return
     ran: dict[int, int] = {}

@@ -7,19 +7,24 @@ from itertools import pairwise
 from typing import Final
 
 from indexing.health.dense import is_dense, measure
+from indexing.health.rollups import Verdicts
 from indexing.health.sequences import RecentVerdict, SequenceState
 from indexing.health.thresholds import (
+    ALONE_DAYS,
     BROKEN_FAILED_IN_SPAN,
     BROKEN_SPAN,
     BROKEN_STREAK,
     FLAKY_CHANGES,
     FLAKY_SPAN,
+    NEAR_DAYS,
 )
 from indexing.health.verdicts import Outcome
 from indexing.models.tests import HealthStatus
 
 _PASSED: Final = Outcome.PASSED
 _FAILED: Final = Outcome.FAILED
+# With at most this many failures and results that stood alone, no rule makes a sequence flaky.
+_TOLERATED: Final = min(FLAKY_CHANGES, NEAR_DAYS, ALONE_DAYS) - 1
 _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
 
@@ -43,6 +48,24 @@ def judge_sequence(state: SequenceState, *, flaky_detection: bool) -> HealthStat
     if flaky_detection and _is_flaky(state):
         return HealthStatus.FLAKY
     return HealthStatus.HEALTHY
+
+
+def is_surely_healthy(bad: Iterable[Verdicts], *, newest_failed: bool) -> bool:
+    """Return whether too few verdicts are bad for any rule to apply, as on most days.
+
+    `bad` are at least those days of the window with a verdict that failed, was flaky or stood
+    alone.
+    """
+    failed = alone = 0
+    for day in bad:
+        if day.flaky_verdicts:
+            return False
+        failed += day.failed_verdicts
+        alone += day.stood_alone
+    if failed == alone == 0:
+        return True
+    # A sequence whose newest verdict passed is not broken.
+    return not newest_failed and max(failed, alone) <= _TOLERATED
 
 
 def is_broken(newest: Sequence[RecentVerdict]) -> bool:

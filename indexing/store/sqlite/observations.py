@@ -90,14 +90,12 @@ def _observations_of(rows: Iterable[Sequence[Any]]) -> list[Observation]:
     found: list[Observation] = []
     metadata: dict[tuple[Any, ...], TestMetadata] = {}
     pulls: dict[str | None, PullRequest | None] = {}
-    for row in rows:
-        pipeline, job, commit, conclusion, at, retries, broken, pull_text, duration = row[:9]
-        fields = tuple(row[9:])
-        stated = metadata.get(fields)
+    for pipeline, job, commit, conclusion, at, retries, broken, pull, duration, *fields in rows:
+        stated = metadata.get(key := tuple(fields))
         if stated is None:
-            stated = metadata[fields] = TestMetadata(*fields)
-        if pull_text not in pulls:
-            pulls[pull_text] = pull_of_text(pull_text)
+            stated = metadata[key] = TestMetadata(*fields)
+        if pull not in pulls:
+            pulls[pull] = pull_of_text(pull)
         found.append(
             Observation(
                 pipeline,
@@ -107,7 +105,7 @@ def _observations_of(rows: Iterable[Sequence[Any]]) -> list[Observation]:
                 at,
                 bool(retries),
                 bool(broken),
-                pulls[pull_text],
+                pulls[pull],
                 stated,
                 duration,
             )

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from indexing.globs import matches
 from indexing.health.observations import Judgement
@@ -37,12 +38,10 @@ from indexing.store.sqlite.rollups import (
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
 from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
 
-_HEALTH: Final = ", ".join(f"t.{column}" for column in HEALTH_COLUMNS)
 _JUDGED: Final = (*HEALTH_COLUMNS, *METADATA_FIELDS)
-_JUDGED_PUT: Final = ", ".join(f"{name} = ?{place}" for place, name in enumerate(_JUDGED, start=1))
-_JUDGED_SAME: Final = " AND ".join(
-    f"{name} IS ?{place}" for place, name in enumerate(_JUDGED, start=1)
-)
+_metadata_of: Final = attrgetter(*METADATA_FIELDS)
+_STORED: Final = ", ".join(f"t.{column}" for column in _JUDGED)
+_JUDGED_PUT: Final = ", ".join(f"{name} = ?" for name in _JUDGED)
 
 
 def refresh_some(
@@ -68,13 +67,17 @@ def refresh_some(
         (*([] if repository is None else [repository.key]), limit),
     ).fetchall()
     final_until = read_final_until(connection)
-    for done, (test, recompute) in enumerate(stale, start=1):
+    refreshed: list[tuple[int]] = []
+    for test, recompute in stale:
         with noted(connection, test, changes) if noting else nullcontext():
             _refresh(connection, test, to_microseconds(now), final_until, recompute=bool(recompute))
-        connection.execute("DELETE FROM stale_tests WHERE test = ?", (test,))
+        refreshed.append((test,))
         if time.monotonic() > deadline:
-            return done, True, changes
-    return len(stale), len(stale) == limit, changes
+            break
+    connection.executemany("DELETE FROM unmerged WHERE test = ?", refreshed)
+    connection.executemany("DELETE FROM stale_tests WHERE test = ?", refreshed)
+    is_more = len(refreshed) < len(stale) or len(stale) == limit
+    return len(refreshed), is_more, changes
 
 
 def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:
@@ -101,21 +104,31 @@ def _refresh(
 ) -> None:
     row = connection.execute(
         f"SELECT ({BRANCH_OF_REPOSITORY}), r.flaky_detection, r.auto_quarantine,"
-        f" r.ignore_broken_on_default_branch, r.quarantine_after, {_HEALTH}"
+        " r.ignore_broken_on_default_branch, r.quarantine_after,"
+        f" EXISTS (SELECT 1 FROM webhooks w WHERE w.repository_id = r.id), {_STORED}"
         " FROM tests t JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
         (test,),
     ).fetchone()
-    branch, flaky_detection, auto_quarantine, ignore_broken, quarantine_after, *health = row
+    (
+        branch,
+        flaky_detection,
+        auto_quarantine,
+        ignore_broken,
+        quarantine_after,
+        has_webhooks,
+        *judged,
+    ) = row
     rollups = read_rollups(connection, test, branch, recompute=recompute, final_until=final_until)
     store_rollups(connection, test, rollups, final_until)
     by_job = rollups.by_job
-    before = health_of(health)
+    before = health_of(judged[: len(HEALTH_COLUMNS)])
     judge_test = partial(judge_rollups, flaky_detection=bool(flaky_detection), before=before)
     judgement = judge_test(by_job, rollups.fresh)
     if rollups.fresh or recompute:
-        _store_judgement(connection, test, judgement)
-        after = judgement.health.health_status
-        notify_health(connection, test, before.health_status, after, from_microseconds(now))
+        _store_judgement(connection, test, tuple(judged), judgement)
+        if has_webhooks:
+            after = judgement.health.health_status
+            notify_health(connection, test, before.health_status, after, from_microseconds(now))
     store_metrics(
         connection,
         {each.identity: each.row for each in rollups.identities},
@@ -143,31 +156,26 @@ def _refresh(
     _update_recovery(connection, test, None if recompute else rollups.unmerged)
 
 
-def _store_judgement(connection: sqlite3.Connection, test: int, judgement: Judgement) -> None:
+def _store_judgement(
+    connection: sqlite3.Connection, test: int, stored: tuple[Any, ...], judgement: Judgement
+) -> None:
+    """Write what is derived for a test, if it differs from the stored values of `_JUDGED`."""
     health = judgement.health
-    metadata = judgement.metadata
-    # A rebuild changes few tests; the condition avoids writing the others.
-    connection.execute(
-        f"UPDATE tests SET {_JUDGED_PUT} WHERE id = ?{len(_JUDGED) + 1} AND NOT ({_JUDGED_SAME})",
-        (
-            health.health_status.value,
-            health.last_conclusion,
-            health.failure_ratio,
-            health.flakiness_ratio,
-            health.success_ratio,
-            microseconds_or_none(health.first_failure_at),
-            health.first_failure_commit,
-            text_of_pull(health.first_failure_pull) or None,
-            microseconds_or_none(health.last_failure_at),
-            microseconds_or_none(health.last_success_at),
-            metadata.framework,
-            metadata.framework_version,
-            metadata.language,
-            metadata.filepath,
-            metadata.function_name,
-            test,
-        ),
+    values = (
+        health.health_status.value,
+        health.last_conclusion,
+        health.failure_ratio,
+        health.flakiness_ratio,
+        health.success_ratio,
+        microseconds_or_none(health.first_failure_at),
+        health.first_failure_commit,
+        text_of_pull(health.first_failure_pull) or None,
+        microseconds_or_none(health.last_failure_at),
+        microseconds_or_none(health.last_success_at),
+        *_metadata_of(judgement.metadata),
     )
+    if values != stored:
+        connection.execute(f"UPDATE tests SET {_JUDGED_PUT} WHERE id = ?", (*values, test))
 
 
 def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:

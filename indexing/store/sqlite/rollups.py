@@ -51,7 +51,8 @@ _PUT_DAY: Final = (
 class IdentityRollup(NamedTuple):
     """The roll-up of one identity after a merge or a computation.
 
-    `row` has the stored values of `METRICS_COLUMNS`. `days` are the daily rows to write; with
+    `row` has the stored values of `METRICS_COLUMNS`. `stored` are the row id of the branch and the
+    text of the stored roll-up. `days` are the daily rows to write; with
     `is_whole`, they are all days of the identity's executions. With `is_of_other_branch`, the
     stored roll-up is of an earlier default branch. With `is_new`, there was no stored roll-up.
     """
@@ -59,6 +60,7 @@ class IdentityRollup(NamedTuple):
     identity: int
     job: Job
     row: tuple[Any, ...]
+    stored: tuple[int | None, bytes | None]
     rollup: Rollup | None
     days: Sequence[DailyRollup] = ()
     is_changed: bool = False
@@ -127,7 +129,7 @@ def read_rollups(
 
     `branch` is the row id of the default branch. `recompute` computes them from all executions.
     """
-    unmerged = read_unmerged(connection, test)
+    unmerged = [] if recompute else read_unmerged(connection, test)
     new: dict[int, list[Observation]] = {}
     for seen in unmerged:
         if seen.branch_row == branch:
@@ -142,6 +144,7 @@ def read_rollups(
             identity,
             (pipeline, job),
             tuple(row),
+            (rolled_branch, state),
             None if state is None or recompute else read_rollup(state),
             is_of_other_branch=rolled_branch is not None and rolled_branch != branch,
             is_new=state is None,
@@ -194,22 +197,20 @@ def store_rollups(
     for each in rollups.identities:
         if not each.is_changed:
             continue
-        connection.execute(
-            "INSERT INTO rollups (identity, branch, state) VALUES (?1, ?2, ?3)"
-            " ON CONFLICT DO UPDATE SET branch = ?2, state = ?3"
-            " WHERE branch IS NOT ?2 OR state IS NOT ?3",
-            (
-                each.identity,
-                None if each.rollup is None else rollups.branch,
-                write_rollup(each.rollup),
-            ),
-        )
+        branch = None if each.rollup is None else rollups.branch
+        text = write_rollup(each.rollup)
+        # A rebuild changes few tests, so it does not write the others.
+        if each.stored != (branch, text):
+            connection.execute(
+                "INSERT INTO rollups (identity, branch, state) VALUES (?1, ?2, ?3)"
+                " ON CONFLICT DO UPDATE SET branch = ?2, state = ?3",
+                (each.identity, branch, text),
+            )
         days = [day for day in each.days if day.day > final_until]
         if each.is_whole:
             days = _replace_days(connection, each, days, final_until)
         connection.executemany(_PUT_DAY, [(each.identity, *day) for day in days])
     store_history(connection, test, rollups.stored_history, rollups.history)
-    connection.execute("DELETE FROM unmerged WHERE test = ?", (test,))
 
 
 def read_final_until(connection: sqlite3.Connection) -> int:
@@ -289,13 +290,13 @@ def _replace_days(
     """Delete the rows of days without executions, and return the days that have to be written."""
     if each.is_of_other_branch:
         connection.execute("DELETE FROM daily_rollups WHERE identity = ?", (each.identity,))
-    stored: dict[int, tuple[Any, ...]] = {
-        row[0]: row
-        for row in connection.execute(
-            f"SELECT {_COLUMNS} FROM daily_rollups WHERE identity = ? AND day > ?",
-            (each.identity, final_until),
-        )
-    }
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM daily_rollups WHERE identity = ? AND day > ? ORDER BY day",
+        (each.identity, final_until),
+    ).fetchall()
+    if rows == days:
+        return []
+    stored: dict[int, tuple[Any, ...]] = {row[0]: row for row in rows}
     connection.executemany(
         "DELETE FROM daily_rollups WHERE identity = ? AND day = ?",
         [(each.identity, day) for day in stored.keys() - {day.day for day in days}],

@@ -7,7 +7,7 @@ older result never overwrites a newer one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from indexing.health.history import Row, read_history
@@ -26,44 +26,53 @@ _ROWS_A_PAGE: Final = 5_000
 
 
 async def list_operations(
-    cluster: Cluster, stored: Sequence[tuple[Result, int]], *, rewrite_all: bool
+    cluster: Cluster, stored: Sequence[tuple[Result, int]]
 ) -> list[Operation]:
     """Return the writes for the results of tests, each given with its document's new version.
 
-    With `rewrite_all`, the stored documents may be in any state, so they are looked up first.
+    After a failed refresh the stored documents may be in any state, so they are looked up, and all
+    of them are written. A rebuild looks them up too, and writes those that differ.
     """
-    unsure = {
+    looked_up = {
         result.test.test_id
         for result, _ in stored
-        if result.before.history is not None and (rewrite_all or not result.before.rows)
+        if result.before.history is not None and (result.is_filling or _is_unsure(result))
     }
-    found = (
-        await _find_ids(cluster, stored[0][0].rules.executions.routing, unsure) if unsure else {}
-    )
+    routing = stored[0][0].rules.executions.routing
+    found = await _find(cluster, routing, looked_up) if looked_up else {}
     operations: list[Operation] = []
     for result, version in stored:
-        test_id = result.test.test_id
-        before: set[Row] = set()
-        if result.before.history is not None and test_id not in unsure:
-            before = set(read_history(result.before.history.encode()).rows())
-        after = set(result.test.rollups.history.rows())
-        repository, name = result.rules.repository.name, result.test.test_name
-        kept = {_id_of(repository, name, test_id, row) for row in after}
-        gone = {_id_of(repository, name, test_id, row) for row in before - after}
-        gone |= set(found.get(test_id, ()))
-        guard = {"version": version, "version_type": "external_gte"}
-        routing = result.rules.executions.routing
-        operations += (
-            Operation("delete", cluster.layout.changes, each, routing, guard=guard)
-            for each in sorted(gone - kept)
-        )
-        for row in sorted(after - before, key=lambda row: (row.day, row.job or ())):
-            place = _id_of(repository, name, test_id, row)
-            source = _source_of(routing, test_id, name, place, row)
-            operations.append(
-                Operation("index", cluster.layout.changes, place, routing, source, guard)
-            )
+        there = found.get(result.test.test_id, {}) if result.test.test_id in looked_up else None
+        operations += _operations_of(cluster, result, version, there)
     return operations
+
+
+def _is_unsure(result: Result) -> bool:
+    return result.rewrite_all or not result.before.rows
+
+
+def _operations_of(
+    cluster: Cluster, result: Result, version: int, there: Mapping[str, Any] | None
+) -> Iterator[Operation]:
+    """Yield the writes for one test; `there` has its stored documents, if they were looked up."""
+    test_id, name = result.test.test_id, result.test.test_name
+    repository, routing = result.rules.repository.name, result.rules.executions.routing
+    before: set[Row] = set()
+    if result.before.history is not None and not _is_unsure(result):
+        before = set(read_history(result.before.history.encode()).rows())
+    after = {
+        _id_of(repository, name, test_id, row): row for row in result.test.rollups.history.rows()
+    }
+    gone = {_id_of(repository, name, test_id, row) for row in before}.union(there or ())
+    guard = {"version": version, "version_type": "external_gte"}
+    for place in sorted(gone - after.keys()):
+        yield Operation("delete", cluster.layout.changes, place, routing, guard=guard)
+    for place, row in sorted(after.items()):
+        source = _source_of(routing, test_id, name, place, row)
+        # What was not written with the earlier version of the test is written with the new one, so
+        # that no delayed write of another process replaces it.
+        if row not in before or (there is not None and there.get(place) != source):
+            yield Operation("index", cluster.layout.changes, place, routing, source, guard)
 
 
 def list_deletions(
@@ -82,22 +91,22 @@ def list_deletions(
     ]
 
 
-async def _find_ids(
+async def _find(
     cluster: Cluster, routing: str, tests: Collection[str]
-) -> Mapping[str, Sequence[str]]:
-    """Return the ids of the documents of these tests, by test."""
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the documents of these tests, by test and id."""
     await cluster.connection.refresh(cluster.layout.changes)
     filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": sorted(tests)}}]
     body = {
         "size": _ROWS_A_PAGE,
         "query": {"bool": {"filter": filters}},
         "sort": [{"place": "asc"}],
-        "_source": ["test_id"],
     }
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, Any]] = {}
     async for hits in scan(cluster.connection, cluster.layout.changes, body, routing=routing):
         for hit in hits:
-            found.setdefault(hit["_source"]["test_id"], []).append(hit["_id"])
+            source = hit["_source"]
+            found.setdefault(source["test_id"], {})[hit["_id"]] = source
     return found
 
 

@@ -33,7 +33,8 @@ from indexing.store.row_values import RowValues
 class Result:
     """A judged test and its stored document, whose version is `version`.
 
-    With `rewrite_all`, everything is written: rows of the search may be outdated or missing.
+    With `rewrite_all`, everything is written: rows of the search may be outdated or missing. With
+    `is_filling`, a rebuild is filling a generation of the search.
     """
 
     test: JudgedTest
@@ -43,6 +44,7 @@ class Result:
     after: StoredTest
     after_rows: Mapping[Job, StoredRow | None]
     rewrite_all: bool
+    is_filling: bool
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Result:
         version: Version,
         *,
         rewrite_all: bool,
+        is_filling: bool,
         is_held: bool,
     ) -> Result:
         """Derive the new document; `is_held` is whether this process holds the lease.
@@ -62,12 +65,16 @@ class Result:
         """
         after = _derive(test, rules, before)
         stored = after if is_held else replace(after, rows={})
-        return cls(test, rules, before, version, stored, after.rows, rewrite_all)
+        return cls(test, rules, before, version, stored, after.rows, rewrite_all, is_filling)
 
     @property
     def is_changed(self) -> bool:
-        """Whether there is anything to write."""
-        return self.rewrite_all or self.before != self.after
+        """Whether there is anything to write.
+
+        A new generation gets rows with a new version of the test. So a process that read the test
+        before that generation existed fails to write it, and begins again.
+        """
+        return self.rewrite_all or self.is_filling or self.before != self.after
 
     @property
     def detail_changed(self) -> bool:
@@ -94,16 +101,20 @@ class Result:
         guard = self.version.parameters
         return Operation("index", index, self.test.test_id, routing, source, guard)
 
-    def row_operations(self, indices: Collection[str], version: int) -> Iterator[Operation]:
+    def row_operations(self, indices: Mapping[str, bool], version: int) -> Iterator[Operation]:
         """Yield the writes of search rows, and the deletions of rows that no longer exist.
 
-        `version` is the new version of the test's document.
+        `indices` has the indices of all generations, and whether each may lack rows. `version` is
+        the new version of the test's document.
         """
         routing = self.rules.executions.routing
         guard = {"version": version, "version_type": "external_gte"}
-        for pipeline, job in self._changed_rows():
+        for (pipeline, job), row in self.after_rows.items():
+            is_changed = self.rewrite_all or self._is_changed((pipeline, job), row)
+            written = [index for index, lacks_rows in indices.items() if is_changed or lacks_rows]
+            if not written:
+                continue
             source = None
-            row = self.after_rows[pipeline, job]
             if row is not None:
                 source = {
                     "repository_id": routing,
@@ -117,14 +128,12 @@ class Result:
                 }
             action: Action = "delete" if source is None else "index"
             row_id = row_id_of(self.rules.repository.name, self.test.test_name, pipeline, job)
-            for index in indices:
+            for index in written:
                 yield Operation(action, index, row_id, routing, source, guard)
 
-    def _changed_rows(self) -> Iterator[tuple[str, str]]:
+    def _is_changed(self, identity: Job, row: StoredRow | None) -> bool:
         before = self.before.rows
-        for identity, row in self.after_rows.items():
-            if self.rewrite_all or identity not in before or before[identity] != row:
-                yield identity
+        return identity not in before or before[identity] != row
 
 
 def row_id_of(repository: RepositoryName, test_name: str, pipeline: str, job: str) -> str:

@@ -15,7 +15,7 @@ from indexing.health.observations import Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, Rollup, find_newest
 from indexing.health.rules import Job
-from indexing.health.window import day_number
+from indexing.health.window import DAY_MICROSECONDS, day_number
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import Arrival
@@ -148,8 +148,8 @@ def build_test(
         rollup, days[job] = build_rollup(each.observation for each in own)
         if rollup is not None:
             rollups[job] = rollup
-            ids = [(each.id, each.observation) for each in own]
-            merged[job] = _of_newest_day(rollup, (), ids)
+            since = day_number(rollup.newest_at) * DAY_MICROSECONDS
+            merged[job] = tuple(sorted({each.id for each in own if each.observation.at >= since}))
     return RollupsOfTest(
         rollups,
         merged,

@@ -33,6 +33,7 @@ from indexing.store.elasticsearch.derived.rollups import (
     merge_tests,
 )
 from indexing.store.elasticsearch.derived.run_counts import Counting
+from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.store.elasticsearch.repositories import stored_of
@@ -67,7 +68,7 @@ class Step:
 
     cluster: Cluster
     rules: RuleInputs
-    generations: Sequence[str]
+    state: State
     stored: Mapping[str, StoredTest]
     versions: Mapping[str, Version]
     slots: Mapping[str, QuarantineSlot]
@@ -115,7 +116,7 @@ class Step:
         return cls(
             cluster,
             rules,
-            documents.state.generations,
+            documents.state,
             stored_tests,
             {test: document.version for test, document in found.items()},
             slots,
@@ -172,14 +173,16 @@ class Step:
             for test, rollups in tests.items()
         ]
 
-    def _derive_all(self, judged: Sequence[JudgedTest], *, rewrite_all: bool) -> list[Result]:
+    def _derive_all(self, judged: Sequence[JudgedTest]) -> list[Result]:
         return [
             Result.of(
                 test,
                 self.rules,
                 self.stored[test.test_id],
                 self.versions[test.test_id],
-                rewrite_all=rewrite_all,
+                # After a failed refresh, rows may be outdated.
+                rewrite_all=not self.lease.is_clean,
+                is_filling=self.state.building is not None,
                 is_held=self.lease.is_held,
             )
             for test in judged
@@ -192,12 +195,14 @@ class Step:
         of the API changed.
         """
         layout = self.cluster.layout
-        indices = [layout.identities_of(generation) for generation in self.generations]
+        # Whether each index may lack rows, because a rebuild is filling it.
+        indices = {
+            layout.identities_of(generation): generation == self.state.building
+            for generation in self.state.generations
+        }
         if not self.cluster.unread.issubset(indices):
             raise StoreError(REPLACED)
-        # After a failed refresh, rows may be outdated; a new generation may have no rows yet.
-        rewrite_all = not self.lease.is_clean or len(indices) > 1
-        results = await asyncio.to_thread(self._derive_all, judged, rewrite_all=rewrite_all)
+        results = await asyncio.to_thread(self._derive_all, judged)
         changed = [result for result in results if result.is_changed]
         operations = [result.test_operation(layout.tests) for result in changed]
         outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
@@ -207,11 +212,7 @@ class Step:
         rows = [
             row for result, version in stored for row in result.row_operations(indices, version)
         ]
-        listed = (
-            await changes.list_operations(self.cluster, stored, rewrite_all=rewrite_all)
-            if stored
-            else []
-        )
+        listed = await changes.list_operations(self.cluster, stored) if stored else []
         # A conflict here means that the row already has a newer external version. A missing index
         # may mean that a rebuild has ended and deleted the older generation, or that the one which
         # filled it was interrupted.

@@ -21,6 +21,7 @@ from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.interface import Store
+from service.cli.collecting import collecting_rarely
 
 _REPOSITORY: Final = RepositoryName("acme", "monorepo")
 # The end of the last day of the history; the reports that are timed arrive on the next one.
@@ -69,7 +70,9 @@ class Documents:
 
 def measure_history(size: Size, stores: Mapping[str, OpenNew]) -> list[History]:
     """Return the cost at each depth of history, over each kind of store."""
-    return asyncio.run(_measure(size, stores))
+    # As the commands do.
+    with collecting_rarely():
+        return asyncio.run(_measure(size, stores))
 
 
 async def _measure(size: Size, stores: Mapping[str, OpenNew]) -> list[History]:

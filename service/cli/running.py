@@ -13,6 +13,7 @@ from indexing.store import open_store
 from indexing.store.interface import Store
 from service.cache.invalidation import InvalidatingStore
 from service.cache.opening import LazyInvalidator
+from service.cli.collecting import collecting_rarely
 from service.config.settings import Settings, load_settings
 
 T = TypeVar("T")
@@ -40,7 +41,8 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
             await invalidator.close()
             await store.close()
 
-    return asyncio.run(run())
+    with collecting_rarely():
+        return asyncio.run(run())
 
 
 def now() -> datetime:

@@ -6,7 +6,7 @@ pass to fail within hours.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import count
 
@@ -41,7 +41,7 @@ class Recurrence:
         if len(self.alone) < ALONE_DAYS and self.near < NEAR_DAYS:
             return False
         # Days with a verdict, up to the last one on which a result stood alone.
-        active = sum(day <= self.alone[-1] for day in self.days)
+        active = bisect_right(self.days, self.alone[-1])
         return self.quiet * len(self.alone) < MENDED_GAPS * active
 
     @property
@@ -77,10 +77,19 @@ def is_dense(state: SequenceState) -> bool:
 
 def measure(state: SequenceState) -> Recurrence:
     """Return the values of a sequence that the rule needs."""
-    failed = max((day.day for day in state.days if day.failed or day.flaky), default=None)
+    days: list[int] = []
+    alone: list[int] = []
+    # The number of days up to the last one with a failed or flaky verdict.
+    until_failed = 0
+    for day, _, failed, flaky, stood_alone in state.days:
+        days.append(day)
+        if failed or flaky:
+            until_failed = len(days)
+        if stood_alone:
+            alone.append(day)
     return Recurrence(
-        alone=tuple(day.day for day in state.days if day.stood_alone),
+        alone=tuple(alone),
         near=len({seen.day for seen in state.newest[-NEAR_SPAN:] if seen.stood_alone}),
-        days=tuple(day.day for day in state.days),
-        quiet=sum(failed is None or day.day > failed for day in state.days),
+        days=tuple(days),
+        quiet=len(days) - until_failed,
     )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from indexing.health.explanation import explain
+from indexing.health.sequences import SequenceState
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import TestHealth, TestMetadata, TestMetrics
 
@@ -35,10 +37,18 @@ class Judgement:
     """All derived data of one test.
 
     `rows` has the metrics of each observed (pipeline, job), which may have no execution in the
-    window. `explanation` is a sentence on why the test is flaky or broken; empty if it is neither.
+    window. `worst` is the sequence that makes the test flaky or broken, None if it is neither.
     """
 
     health: TestHealth
     metadata: TestMetadata
     rows: Mapping[tuple[str, str], TestMetrics]
-    explanation: str = ""
+    worst: SequenceState | None = None
+    flaky_detection: bool = True
+
+    @property
+    def explanation(self) -> str:
+        """A sentence on why the test is flaky or broken; empty if it is neither."""
+        if self.worst is None:
+            return ""
+        return explain(self.worst, flaky_detection=self.flaky_detection).sentence

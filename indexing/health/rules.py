@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from indexing.health.explanation import explain
 from indexing.health.merging import build_rollup
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rollups import Rollup, find_newest
@@ -82,7 +81,8 @@ def judge_rollups(
     """
     first_failure, last_failure, last_success = _find_bounds(fresh, before or TestHealth())
     rows: dict[Job, TestMetrics] = {}
-    status, explanation = HealthStatus.UNKNOWN, ""
+    status = HealthStatus.UNKNOWN
+    worst: SequenceState | None = None
     last_conclusion = "unknown"
     metadata = TestMetadata()
     passed = failed = flaky = verdicts = 0
@@ -103,8 +103,8 @@ def judge_rollups(
                 live.append((status_of_job, counted.sequence))
             rows[job] = counted.measure(status_of_job)
         status, worst = find_worst(live)
-        if status in (HealthStatus.FLAKY, HealthStatus.BROKEN):
-            explanation = explain(worst, flaky_detection=flaky_detection).sentence
+        if status not in (HealthStatus.FLAKY, HealthStatus.BROKEN):
+            worst = None
         last_conclusion = newest.last_conclusion.value
         metadata = _newest_metadata(rollups.values(), start)
     health = TestHealth(
@@ -119,7 +119,7 @@ def judge_rollups(
         last_failure_at=last_failure,
         last_success_at=last_success,
     )
-    return Judgement(health, metadata, rows, explanation)
+    return Judgement(health, metadata, rows, worst, flaky_detection)
 
 
 def is_infrastructure_failure(passed: int, failed: int) -> bool:

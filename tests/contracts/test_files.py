@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from indexing.models.executions import Conclusion
@@ -122,3 +124,20 @@ async def names(store: Store, files: FileSelection, pattern: str = "*") -> list[
     found = await walk_forwards(read, lambda row: row.key)
     assert await walk_backwards(read, lambda row: row.key) == found
     return [row.key.test_name for row in found]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"patterns": ("*p?r?a?m?e?t*",), "filepaths": ("src/a.py",)}, ["xp1r2a3m4e5t6"]),
+        ({"patterns": ("plain",), "filepaths": ("*s?c?a?p?*",)}, ["plain"]),
+        ({"patterns": ("plain",), "patterns_excluded": ("*p?r?a?m?e?t*",)}, ["plain"]),
+    ],
+    ids=["a file", "a glob of files", "an excluded glob"],
+)
+async def test_an_expensive_glob_in_one_filter_goes_with_a_plain_text_in_another(
+    store: Store, filters: Mapping[str, tuple[str, ...]], expected: list[str]
+) -> None:
+    await load(store, {"xp1r2a3m4e5t6": "src/a.py", "plain": "s1c2a3p4"})
+    page = await store.search_tests(TestQuery(WIDGETS, **filters), Anchor(), 10)
+    assert [row.key.test_name for row in page.rows] == expected

@@ -323,6 +323,7 @@ EXPENSIVE = {
     "gaps": ["*a" + "?a" * 200 + "b"],
     "few gaps": ["*a????b", "*a?????b", "*b" + "?" * 20 + "a"],
     "long": ["*" + "a" * 2_000 + "b", "*" + "ab" * 1_000, "*" + "a" * 999 + "*b"],
+    "long starts": ["a" * 2_000 + "*", "a" * 2_046 + "?*", "\U0001f9ea" * 490 + "*"],
     "many": [f"*{'a' * 60}{number}" for number in range(100)],
     "many stars": ["*a" * 15 + f"*{number}" for number in range(31)],
 }
@@ -335,7 +336,15 @@ async def test_the_most_expensive_patterns_are_answered_as_the_oracle_says(
 ) -> None:
     stored = ["a" * length for length in (1, 5, 21, 60, 499, 500, 2_046, 2_048, 7_000)]
     stored += [f"{'a' * 60}{number}" for number in range(12)]
-    stored += ["ab" * 1_500, "a" * 2_500 + "b", "b" + "x" * 20 + "a", "ax??b", "a1234b", "a12345b"]
+    stored += [
+        "\U0001f9ea" * 500,
+        "ab" * 1_500,
+        "a" * 2_500 + "b",
+        "b" + "x" * 20 + "a",
+        "ax??b",
+        "a1234b",
+        "a12345b",
+    ]
     await load_names(store, stored)
     patterns = tuple(EXPENSIVE[kind])
     expected = sorted(name for name in stored if any(globs.matches(p, name) for p in patterns))

@@ -57,6 +57,9 @@ _TIED_SORTS: Final = frozenset(
     }
 )
 
+# The longest prefix that an index accepts by default, in UTF-16 code units. A wildcard query has no
+# such limit.
+_MAX_PREFIX: Final = 1_000
 # The most terms of one clause that a cluster accepts by default.
 _MAX_TERMS: Final = 65_536
 
@@ -241,7 +244,9 @@ def _any_clause(clauses: list[dict[str, Any]]) -> dict[str, Any]:
 def _pattern_clause(pattern: str, routing: str, field: str) -> dict[str, Any]:
     prefix = literal_prefix(pattern)
     if pattern[len(prefix) :].strip("*") == "":
-        return {"prefix": {field: {"value": key_of(routing, prefix)}}}
+        key = key_of(routing, prefix)
+        if len(key.encode("utf-16-le", "surrogatepass")) <= 2 * _MAX_PREFIX:
+            return {"prefix": {field: {"value": key}}}
     escaped = _ESCAPED.sub(r"\\\\", pattern)
     return {"wildcard": {field: {"value": key_of(routing, escaped)}}}
 
@@ -252,7 +257,7 @@ def widen(globs: Sequence[str], width: Width) -> list[list[str]]:
     A name matches a group if it matches one of its patterns. A group has no duplicates. Except with
     `EXACT`, no pattern costs more than its share of `MAX_COST`.
     """
-    if width is Width.EXACT:
+    if width is Width.EXACT or not globs:
         return [[*globs]]
     if width is Width.PREFIX:
         return [[*dict.fromkeys(literal_prefix(pattern) + "*" for pattern in globs)]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from indexing.models.executions import Conclusion
@@ -127,17 +125,17 @@ async def names(store: Store, files: FileSelection, pattern: str = "*") -> list[
 
 
 @pytest.mark.parametrize(
-    ("filters", "expected"),
+    ("query", "expected"),
     [
-        ({"patterns": ("*p?r?a?m?e?t*",), "filepaths": ("src/a.py",)}, ["xp1r2a3m4e5t6"]),
-        ({"patterns": ("plain",), "filepaths": ("*s?c?a?p?*",)}, ["plain"]),
-        ({"patterns": ("plain",), "patterns_excluded": ("*p?r?a?m?e?t*",)}, ["plain"]),
+        (TestQuery(WIDGETS, ("*p?r?a?m?e?t*",), filepaths=("src/a.py",)), ["xp1r2a3m4e5t6"]),
+        (TestQuery(WIDGETS, ("plain",), filepaths=("*s?c?a?p?*",)), ["plain"]),
+        (TestQuery(WIDGETS, ("plain",), patterns_excluded=("*p?r?a?m?e?t*",)), ["plain"]),
     ],
     ids=["a file", "a glob of files", "an excluded glob"],
 )
 async def test_an_expensive_glob_in_one_filter_goes_with_a_plain_text_in_another(
-    store: Store, filters: Mapping[str, tuple[str, ...]], expected: list[str]
+    store: Store, query: TestQuery, expected: list[str]
 ) -> None:
     await load(store, {"xp1r2a3m4e5t6": "src/a.py", "plain": "s1c2a3p4"})
-    page = await store.search_tests(TestQuery(WIDGETS, **filters), Anchor(), 10)
+    page = await store.search_tests(query, Anchor(), 10)
     assert [row.key.test_name for row in page.rows] == expected

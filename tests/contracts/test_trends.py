@@ -168,3 +168,13 @@ async def test_another_default_branch_has_days_of_its_own(store: Store) -> None:
         await store.refresh_tests(NOON)
         assert await read_sums(store, days(-3)) == sums
         assert (await read_health(store, days(-3)))[0] == health
+
+
+async def test_another_default_branch_has_days_of_its_own_after_a_prune(store: Store) -> None:
+    await load_history(store, "hinge", "unit", [F, F, F], end=-40)
+    await store.refresh_tests(NOON)
+    await store.prune(after(days=-30), NOON)
+    assert (await read_health(store, days(-1)))[0] == {"broken": 1}
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="next"), NOON)
+    await store.refresh_tests(NOON)
+    assert (await read_health(store, days(-1)))[0] == {}

@@ -197,8 +197,8 @@ def store_rollups(
     for each in rollups.identities:
         if not each.is_changed:
             continue
-        branch = None if each.rollup is None else rollups.branch
-        text = write_rollup(each.rollup)
+        # An empty roll-up has a branch, too: the history may be of executions that are gone.
+        branch, text = rollups.branch, write_rollup(each.rollup)
         # A rebuild changes few tests, so it does not write the others.
         if each.stored != (branch, text):
             connection.execute(

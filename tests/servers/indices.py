@@ -12,9 +12,9 @@ import asyncio
 import http.client
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -58,6 +58,7 @@ class Indices:
         # The contents of a new store: the definition of each index, and the templates.
         self._forms: dict[str, IndexForm] = {}
         self._templates: Any = None
+        self._reserved = False
 
     def close(self) -> None:
         """Drop everything and disconnect."""
@@ -77,8 +78,24 @@ class Indices:
         for kind in ("_index_template", "_component_template"):
             self._ask("DELETE", f"/{kind}/{self._layout.prefix}-*", allow=HTTPStatus.NOT_FOUND)
 
+    @contextmanager
+    def reserve(self) -> Iterator[ElasticsearchPlace]:
+        """Provide a new store for several tests; meanwhile it cannot be reset."""
+        self.renew()
+        self._reserved = True
+        try:
+            yield self.place
+        finally:
+            self._reserved = False
+
     def renew(self) -> None:
-        """Reset it to a new store, by deleting only documents if that is enough."""
+        """Reset it to a new store, by deleting only documents if that is enough.
+
+        Raises:
+            IndicesError: other tests still share the store.
+        """
+        if self._reserved:
+            raise IndicesError("tests with a shared store and others must be in different modules")
         self._wait_for_writes()
         if self._forms and self._keep_unchanged():
             self._replace_documents()

@@ -13,7 +13,7 @@ from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, load_names, make_event
 from tests.indexing.store.elasticsearch.inspection import ask, open_at
-from tests.servers.indices import MOST_SLICES, Indices
+from tests.servers.indices import MOST_SLICES, Indices, IndicesError
 
 # Several test processes share the node.
 PREFIX = f"test-{os.getpid()}-indices"
@@ -76,6 +76,16 @@ async def test_documents_are_gone_and_the_indices_stay(indices: Indices) -> None
     assert await ask(store, "GET", f"/{PREFIX}-*/_settings") == before
     assert await store.get_identity() != first
     assert await store.find_repository(WIDGETS) is None
+    await store.close()
+
+
+async def test_a_store_that_several_tests_share_cannot_be_reset(indices: Indices) -> None:
+    with indices.reserve() as place, pytest.raises(IndicesError, match="different modules"):
+        indices.renew()
+    store = await open_at(place)
+    await store.close()
+    store = await renewed(indices)
+    assert list(await contents_of(store)) == [f"{LAYOUT.control} store"]
     await store.close()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace
@@ -21,8 +22,9 @@ from service.logs import configure_logging
 from service.server.listener import http_url
 from service.server.process import bind
 from service.server.process import start as start_app
-from tests.builders import GADGETS, WIDGETS
+from tests.builders import GADGETS, NOON, WIDGETS
 from tests.new_stores import open_new_store
+from tests.servers.indices import Indices
 from tests.service.front_door import Clock, FrontDoor
 from tests.service.processes import TIMEOUT, Service, Start
 
@@ -54,6 +56,44 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
         place: ElasticsearchPlace = request.getfixturevalue("elasticsearch_place")
         chosen = replace(chosen, elasticsearch_url=place.urls, elasticsearch_prefix=place.prefix)
     return chosen
+
+
+@pytest.fixture(params=STACKS, scope="module")
+def shared_stack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    """The settings of a service over a store that was empty before the module's first test."""
+    chosen = Settings(data_dir=tmp_path_factory.mktemp("shared"))
+    if "redis" in request.param:
+        chosen = replace(chosen, redis_url=request.getfixturevalue("redis_url"))
+    if "elasticsearch" not in request.param:
+        yield chosen
+        return
+    indices: Indices = request.getfixturevalue("shared_indices")
+    with indices.reserve() as place:
+        yield replace(chosen, elasticsearch_url=place.urls, elasticsearch_prefix=place.prefix)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_door(shared_stack: Settings) -> AsyncIterator[FrontDoor]:
+    async for opened in open_door(shared_stack):
+        yield opened
+
+
+@pytest.fixture
+def shared_door(module_door: FrontDoor) -> FrontDoor:
+    """The `door` of all tests of a module that ask for it, on one event loop.
+
+    It is for tests that depend on nothing that others of the module write. No test of that module
+    may ask for another store in Elasticsearch.
+    """
+    module_door.clock.now = NOON
+    return module_door
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if isinstance(item, pytest.Function) and "shared_door" in item.fixturenames:
+        item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
 @pytest.fixture

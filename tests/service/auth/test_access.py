@@ -51,12 +51,14 @@ def test_other_text_is_never_accepted_as_a_key(text: str) -> None:
 
 
 @pytest.mark.parametrize("operation", NAMES)
-async def test_every_bad_credential_gets_the_same_answer(door: FrontDoor, operation: str) -> None:
+async def test_every_bad_credential_gets_the_same_answer(
+    shared_door: FrontDoor, operation: str
+) -> None:
     target = operations()[operation]
-    revoked = await door.add_key(key_id="revoked")
-    await door.store.revoke_key("revoked", NOON)
-    expired = await door.add_key(expires_at=NOON)
-    good = door.key
+    revoked = await shared_door.add_key(key_id=f"revoked for {operation}")
+    await shared_door.store.revoke_key(f"revoked for {operation}", NOON)
+    expired = await shared_door.add_key(expires_at=NOON)
+    good = shared_door.key
     bad: list[list[tuple[str, str]]] = [
         [],
         [("Authorization", "")],
@@ -72,102 +74,106 @@ async def test_every_bad_credential_gets_the_same_answer(door: FrontDoor, operat
         [("Authorization", f"Bearer {expired}")],
         [("Authorization", f"Bearer {good}"), ("Authorization", f"Bearer {good}")],
     ]
-    answers = [await door.ask(target, headers) for headers in bad]
+    answers = [await shared_door.ask(target, headers) for headers in bad]
     assert {answer.status for answer in answers} == {403}
     assert len({answer.body for answer in answers}) == 1
 
 
 @pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", "BEARER ", "Bearer   "])
-async def test_the_scheme_is_read_as_rfc_9110_says(door: FrontDoor, scheme: str) -> None:
-    answer = await door.ask(LOGS, {"Authorization": scheme + door.key})
+async def test_the_scheme_is_read_as_rfc_9110_says(shared_door: FrontDoor, scheme: str) -> None:
+    answer = await shared_door.ask(LOGS, {"Authorization": scheme + shared_door.key})
     assert answer.status == 200
 
 
-async def test_a_key_works_until_the_moment_it_expires(door: FrontDoor) -> None:
-    key = await door.add_key(expires_at=after(hours=1))
-    assert (await door.get(LOGS, key=key)).status == 200
-    door.clock.now = after(hours=1)
-    assert (await door.get(LOGS, key=key)).status == 403
+async def test_a_key_works_until_the_moment_it_expires(shared_door: FrontDoor) -> None:
+    key = await shared_door.add_key(expires_at=after(hours=1))
+    assert (await shared_door.get(LOGS, key=key)).status == 200
+    shared_door.clock.now = after(hours=1)
+    assert (await shared_door.get(LOGS, key=key)).status == 403
 
 
 @pytest.mark.parametrize("operation", NAMES)
 async def test_absent_and_foreign_repositories_answer_alike_to_the_byte(
-    door: FrontDoor, operation: str
+    shared_door: FrontDoor, operation: str
 ) -> None:
-    await door.store.ensure_repository(FOREIGN)
-    absent = await door.get(operations("acme", "nothing")[operation])
-    foreign = await door.get(operations("umbrella", "widgets")[operation])
-    nowhere = await door.get(operations("nobody", "nothing")[operation])
+    await shared_door.store.ensure_repository(FOREIGN)
+    absent = await shared_door.get(operations("acme", "nothing")[operation])
+    foreign = await shared_door.get(operations("umbrella", "widgets")[operation])
+    nowhere = await shared_door.get(operations("nobody", "nothing")[operation])
     assert {absent.status, foreign.status, nowhere.status} == {404}
     assert absent.body == foreign.body == nowhere.body
 
 
 @pytest.mark.parametrize("operation", NAMES)
-async def test_a_key_of_one_repository_sees_no_other(door: FrontDoor, operation: str) -> None:
-    gadgets = await door.new_key(repository="gadgets")
-    other = await door.get(operations("acme", "widgets")[operation], key=gadgets)
-    absent = await door.get(operations("acme", "nothing")[operation], key=gadgets)
+async def test_a_key_of_one_repository_sees_no_other(
+    shared_door: FrontDoor, operation: str
+) -> None:
+    gadgets = await shared_door.new_key(repository="gadgets")
+    other = await shared_door.get(operations("acme", "widgets")[operation], key=gadgets)
+    absent = await shared_door.get(operations("acme", "nothing")[operation], key=gadgets)
     assert (other.status, other.body) == (404, absent.body)
-    own = await door.get(operations("acme", "gadgets")[operation], key=gadgets)
+    own = await shared_door.get(operations("acme", "gadgets")[operation], key=gadgets)
     assert own.body != absent.body
 
 
 @pytest.mark.parametrize("operation", NAMES)
-async def test_names_match_without_regard_to_case(door: FrontDoor, operation: str) -> None:
-    key = await door.new_key(owner="AcMe", repository="WIDGETS")
-    plain = await door.get(operations()[operation])
-    shouted = await door.get(operations("ACME", "Widgets")[operation], key=key)
+async def test_names_match_without_regard_to_case(shared_door: FrontDoor, operation: str) -> None:
+    key = await shared_door.new_key(owner="AcMe", repository="WIDGETS")
+    plain = await shared_door.get(operations()[operation])
+    shouted = await shared_door.get(operations("ACME", "Widgets")[operation], key=key)
     assert (shouted.status, shouted.body) == (plain.status, plain.body)
 
 
 @pytest.mark.parametrize("operation", NAMES)
 @pytest.mark.parametrize("scope", list(Scope))
 async def test_a_scope_opens_its_own_operations(
-    door: FrontDoor, operation: str, scope: Scope
+    shared_door: FrontDoor, operation: str, scope: Scope
 ) -> None:
-    key = await door.new_key(scope)
-    answer = await door.get(operations()[operation], key=key)
+    key = await shared_door.new_key(scope)
+    answer = await shared_door.get(operations()[operation], key=key)
     allowed = scope is not Scope.INGEST or operation in {"quarantines", "quarantine"}
     assert (answer.status != 403) == allowed
 
 
 async def test_a_missing_scope_does_not_reveal_a_hidden_repository(
-    door: FrontDoor,
+    shared_door: FrontDoor,
 ) -> None:
-    await door.store.ensure_repository(FOREIGN)
-    key = await door.new_key(Scope.INGEST)
-    assert (await door.get(operations()["events"], key=key)).status == 403
-    hidden = await door.get(operations("umbrella", "widgets")["events"], key=key)
-    absent = await door.get(operations("acme", "nothing")["events"], key=key)
+    await shared_door.store.ensure_repository(FOREIGN)
+    key = await shared_door.new_key(Scope.INGEST)
+    assert (await shared_door.get(operations()["events"], key=key)).status == 403
+    hidden = await shared_door.get(operations("umbrella", "widgets")["events"], key=key)
+    absent = await shared_door.get(operations("acme", "nothing")["events"], key=key)
     assert hidden.status == 404
     assert hidden.body == absent.body
 
 
-async def test_checks_come_in_their_order(door: FrontDoor) -> None:
-    ingest = await door.new_key(Scope.INGEST)
+async def test_checks_come_in_their_order(shared_door: FrontDoor) -> None:
+    ingest = await shared_door.new_key(Scope.INGEST)
     bad_path, absent, bad_query = "/v1/repos/ac_me", "/v1/repos/acme/nothing", "?per_page=0"
-    assert (await door.ask(f"{bad_path}/w/logs{bad_query}", {})).status == 403
-    assert (await door.get(f"{bad_path}/w/logs{bad_query}")).wrong_fields == [("path", "owner")]
-    assert (await door.get(f"{absent}/logs{bad_query}")).status == 404
-    assert (await door.get(LOGS + bad_query, key=ingest)).status == 403
-    assert (await door.get(LOGS + bad_query)).wrong_fields == [("query", "per_page")]
+    assert (await shared_door.ask(f"{bad_path}/w/logs{bad_query}", {})).status == 403
+    assert (await shared_door.get(f"{bad_path}/w/logs{bad_query}")).wrong_fields == [
+        ("path", "owner")
+    ]
+    assert (await shared_door.get(f"{absent}/logs{bad_query}")).status == 404
+    assert (await shared_door.get(LOGS + bad_query, key=ingest)).status == 403
+    assert (await shared_door.get(LOGS + bad_query)).wrong_fields == [("query", "per_page")]
 
 
 async def test_routes_that_do_not_exist_answer_before_credentials_are_looked_at(
-    door: FrontDoor,
+    shared_door: FrontDoor,
 ) -> None:
-    assert (await door.ask("/v1/nothing", {})).status == 404
-    refused = await door.ask(LOGS, {}, "DELETE")
+    assert (await shared_door.ask("/v1/nothing", {})).status == 404
+    refused = await shared_door.ask(LOGS, {}, "DELETE")
     assert refused.status == 405
     assert set(refused.headers["Allow"].split(",")) == {"GET", "HEAD"}
 
 
-async def test_a_repository_that_a_new_key_names_is_known_and_empty(door: FrontDoor) -> None:
-    key = await door.new_key(owner="newcomer", repository="first")
-    answer = await door.get(operations("newcomer", "first")["events"], key=key)
+async def test_a_repository_that_a_new_key_names_is_known_and_empty(shared_door: FrontDoor) -> None:
+    key = await shared_door.new_key(owner="newcomer", repository="first")
+    answer = await shared_door.get(operations("newcomer", "first")["events"], key=key)
     assert (answer.status, answer.json["events"]) == (200, [])
 
 
-async def test_a_key_that_expired_long_ago_stays_refused(door: FrontDoor) -> None:
-    key = await door.add_key(expires_at=NOON - timedelta(days=1))
-    assert (await door.get(LOGS, key=key)).status == 403
+async def test_a_key_that_expired_long_ago_stays_refused(shared_door: FrontDoor) -> None:
+    key = await shared_door.add_key(expires_at=NOON - timedelta(days=1))
+    assert (await shared_door.get(LOGS, key=key)).status == 403

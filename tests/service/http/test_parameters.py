@@ -109,17 +109,17 @@ SCALARS = {
 
 
 @pytest.mark.parametrize("target", BAD_PATHS)
-async def test_a_malformed_path_parameter_is_named(door: FrontDoor, target: str) -> None:
-    answer = await door.get(target)
+async def test_a_malformed_path_parameter_is_named(shared_door: FrontDoor, target: str) -> None:
+    answer = await shared_door.get(target)
     assert answer.wrong_fields == [("path", BAD_PATHS[target])]
 
 
 @pytest.mark.parametrize(
     ("base", "name"), [(base, name) for base, fields in BAD_VALUES.items() for name in fields]
 )
-async def test_a_bad_value_is_named(door: FrontDoor, base: str, name: str) -> None:
+async def test_a_bad_value_is_named(shared_door: FrontDoor, base: str, name: str) -> None:
     for value in BAD_VALUES[base][name]:
-        answer = await door.get(f"{base}{name}={value}")
+        answer = await shared_door.get(f"{base}{name}={value}")
         assert answer.wrong_fields == [("query", name)], value
 
 
@@ -127,23 +127,25 @@ async def test_a_bad_value_is_named(door: FrontDoor, base: str, name: str) -> No
     ("base", "name"), [(base, name) for base, fields in LISTS.items() for name in fields]
 )
 async def test_a_parameter_takes_a_hundred_values_and_no_more(
-    door: FrontDoor, base: str, name: str
+    shared_door: FrontDoor, base: str, name: str
 ) -> None:
     values = [f"{name}={LISTS[base][name]}"] * 101
-    assert (await door.get(base + "&".join(values[1:]))).status == 200
-    assert (await door.get(base + "&".join(values))).wrong_fields == [("query", name)]
+    assert (await shared_door.get(base + "&".join(values[1:]))).status == 200
+    assert (await shared_door.get(base + "&".join(values))).wrong_fields == [("query", name)]
 
 
 @pytest.mark.parametrize(
     ("base", "name"), [(base, name) for base, fields in SCALARS.items() for name in fields]
 )
-async def test_a_scalar_that_is_repeated_is_named(door: FrontDoor, base: str, name: str) -> None:
+async def test_a_scalar_that_is_repeated_is_named(
+    shared_door: FrontDoor, base: str, name: str
+) -> None:
     piece = f"{name}={SCALARS[base][name]}"
-    assert (await door.get(f"{base}{piece}&{piece}")).wrong_fields == [("query", name)]
+    assert (await shared_door.get(f"{base}{piece}&{piece}")).wrong_fields == [("query", name)]
 
 
-async def test_all_wrong_fields_are_named_at_once(door: FrontDoor) -> None:
-    answer = await door.get(
+async def test_all_wrong_fields_are_named_at_once(shared_door: FrontDoor) -> None:
+    answer = await shared_door.get(
         f"{LOGS}?per_page=0&received_to=x&base_ref=&pull_request=1&pull_request=a&event_type=b"
         "&cursor=%FF&received_from=2026-09-01"
     )
@@ -161,10 +163,10 @@ async def test_all_wrong_fields_are_named_at_once(door: FrontDoor) -> None:
     assert details["pull_request"].startswith("value 2: ")
 
 
-async def test_a_cursor_is_named_beside_whatever_else_is_wrong(door: FrontDoor) -> None:
-    await door.store.write_events([make_event(number) for number in range(3)])
+async def test_a_cursor_is_named_beside_whatever_else_is_wrong(shared_door: FrontDoor) -> None:
+    await shared_door.store.write_events([make_event(number) for number in range(3)])
     page = f"{LOGS}?received_to=2026-09-02T00:00:00Z&per_page=1"
-    good = URL((await door.get(page)).links["next"], encoded=True).raw_query_string
+    good = URL((await shared_door.get(page)).links["next"], encoded=True).raw_query_string
     for query, wrong in (
         ("cursor=garbage", ["cursor"]),
         ("cursor=garbage&per_page=0", ["per_page", "cursor"]),
@@ -172,57 +174,59 @@ async def test_a_cursor_is_named_beside_whatever_else_is_wrong(door: FrontDoor) 
         (good.replace("per_page=1", "per_page=0"), ["per_page"]),
         (f"{good}&base_ref=", ["base_ref", "cursor"]),
     ):
-        answer = await door.get(f"{LOGS}?{query}")
+        answer = await shared_door.get(f"{LOGS}?{query}")
         assert answer.wrong_fields == [("query", name) for name in wrong], query
 
 
 async def test_a_range_that_ends_before_it_begins_is_named_beside_the_rest(
-    door: FrontDoor,
+    shared_door: FrontDoor,
 ) -> None:
     backwards = "received_from=2026-09-02T00:00:00Z&received_to=2026-09-01T00:00:00Z"
-    answer = await door.get(f"{LOGS}?{backwards}&per_page=0")
+    answer = await shared_door.get(f"{LOGS}?{backwards}&per_page=0")
     assert answer.wrong_fields == [("query", "per_page"), ("query", "received_from")]
 
 
-async def test_as_many_values_as_allowed_are_accepted(door: FrontDoor) -> None:
+async def test_as_many_values_as_allowed_are_accepted(shared_door: FrontDoor) -> None:
     values = "&".join(f"test_name={'a' * 64}{number}" for number in range(100))
-    answer = await door.get(f"{SEARCH}?{values}")
+    answer = await shared_door.get(f"{SEARCH}?{values}")
     assert (answer.status, answer.json["size"]) == (200, 0)
 
 
-async def test_both_path_parameters_are_named_at_once(door: FrontDoor) -> None:
-    answer = await door.get("/v1/repos/a_b/c d/logs".replace(" ", "%20"))
+async def test_both_path_parameters_are_named_at_once(shared_door: FrontDoor) -> None:
+    answer = await shared_door.get("/v1/repos/a_b/c d/logs".replace(" ", "%20"))
     assert answer.wrong_fields == [("path", "owner"), ("path", "repository")]
 
 
-async def test_the_search_needs_a_test_name(door: FrontDoor) -> None:
-    assert (await door.get(SEARCH)).wrong_fields == [("query", "test_name")]
+async def test_the_search_needs_a_test_name(shared_door: FrontDoor) -> None:
+    assert (await shared_door.get(SEARCH)).wrong_fields == [("query", "test_name")]
 
 
-async def test_unknown_parameters_are_left_alone_and_named(door: FrontDoor) -> None:
-    answer = await door.get(f"{LOGS}?since=x&since=y&%FF=%FF&&=&per_page=5&b+b=1")
+async def test_unknown_parameters_are_left_alone_and_named(shared_door: FrontDoor) -> None:
+    answer = await shared_door.get(f"{LOGS}?since=x&since=y&%FF=%FF&&=&per_page=5&b+b=1")
     assert answer.status == 200
     assert answer.headers["X-Ignored-Parameters"] == "%FF, b%20b, since"
 
 
-async def test_a_range_that_ends_before_it_begins_is_refused(door: FrontDoor) -> None:
-    answer = await door.get(
+async def test_a_range_that_ends_before_it_begins_is_refused(shared_door: FrontDoor) -> None:
+    answer = await shared_door.get(
         f"{LOGS}?received_from=2026-09-01T12:00:01Z&received_to=2026-09-01T12:00:00Z"
     )
     assert answer.wrong_fields == [("query", "received_from")]
 
 
-async def test_the_longest_value_gets_through_the_door(door: FrontDoor) -> None:
+async def test_the_longest_value_gets_through_the_door(shared_door: FrontDoor) -> None:
     longest = "a" * 2_048
-    assert (await door.get(f"{SEARCH}?test_name={longest}")).status == 200
-    longer = await door.get(f"{SEARCH}?test_name={longest}a")
+    assert (await shared_door.get(f"{SEARCH}?test_name={longest}")).status == 200
+    longer = await shared_door.get(f"{SEARCH}?test_name={longest}a")
     assert longer.wrong_fields == [("query", "test_name")]
 
 
 @pytest.mark.parametrize("moment", ["2026-09-01T12:00:00 02:00", "2026-09-01t12:00:00.123456789z"])
-async def test_a_timestamp_may_be_written_in_any_rfc_3339_way(door: FrontDoor, moment: str) -> None:
-    assert (await door.get(f"{LOGS}?received_to={quote(moment)}")).status == 200
-    assert (await door.get(f"{LOGS}?received_to={moment.replace(' ', '+')}")).status == 200
+async def test_a_timestamp_may_be_written_in_any_rfc_3339_way(
+    shared_door: FrontDoor, moment: str
+) -> None:
+    assert (await shared_door.get(f"{LOGS}?received_to={quote(moment)}")).status == 200
+    assert (await shared_door.get(f"{LOGS}?received_to={moment.replace(' ', '+')}")).status == 200
 
 
 @given(st.text())
@@ -332,10 +336,10 @@ def test_the_order_and_the_repeats_of_a_list_do_not_matter(values: list[str]) ->
     ],
 )
 async def test_the_cost_of_all_patterns_together_is_limited(
-    door: FrontDoor, patterns: list[str], fits: bool
+    shared_door: FrontDoor, patterns: list[str], fits: bool
 ) -> None:
     query = "&".join(f"test_name={quote(pattern, safe='*?')}" for pattern in patterns)
-    answer = await door.get(f"{SEARCH}?{query}")
+    answer = await shared_door.get(f"{SEARCH}?{query}")
     if fits:
         assert answer.status == 200
     else:

@@ -35,11 +35,11 @@ def of_cors(answer: Answer) -> list[str]:
 
 @pytest.mark.parametrize("name", TARGETS)
 async def test_every_response_says_how_a_browser_has_to_treat_it(
-    door: FrontDoor, name: str
+    shared_door: FrontDoor, name: str
 ) -> None:
     # The second response may come from the cache.
     for _ in range(2):
-        headers = (await door.get(TARGETS[name])).headers
+        headers = (await shared_door.get(TARGETS[name])).headers
         assert {known: headers.getall(known) for known in RESPONSE_HEADERS} == {
             known: [value] for known, value in RESPONSE_HEADERS.items()
         }
@@ -49,16 +49,16 @@ async def test_every_response_says_how_a_browser_has_to_treat_it(
 
 @pytest.mark.parametrize("target", ["/", "/ui/", "/ui/sign-in", "/ui/_/style.css", "/ui/nowhere"])
 async def test_no_header_of_every_response_is_missing_in_the_dashboard(
-    door: FrontDoor, target: str
+    shared_door: FrontDoor, target: str
 ) -> None:
-    headers = (await door.get(target)).headers
+    headers = (await shared_door.get(target)).headers
     assert {name: len(headers.getall(name, ())) for name in RESPONSE_HEADERS} == dict.fromkeys(
         RESPONSE_HEADERS, 1
     )
 
 
-async def test_bytes_that_are_not_http_get_the_headers_too(door: FrontDoor) -> None:
-    answer = await door.ask("/", {"X-Long": "a" * 300_000})
+async def test_bytes_that_are_not_http_get_the_headers_too(shared_door: FrontDoor) -> None:
+    answer = await shared_door.ask("/", {"X-Long": "a" * 300_000})
     assert answer.status == 400
     assert answer.headers.getall("Server") == ["mergewatch"]
     assert answer.headers["Cache-Control"] == "no-store"
@@ -66,10 +66,10 @@ async def test_bytes_that_are_not_http_get_the_headers_too(door: FrontDoor) -> N
 
 @pytest.mark.parametrize("name", operations())
 async def test_answers_are_for_one_credential_and_refusals_for_one_request(
-    door: FrontDoor, name: str
+    shared_door: FrontDoor, name: str
 ) -> None:
-    good = await door.get(operations()[name])
-    refused = await door.ask(operations()[name], {})
+    good = await shared_door.get(operations()[name])
+    refused = await shared_door.ask(operations()[name], {})
     if good.status == 200:
         assert good.headers["Cache-Control"].startswith("private")
         assert good.headers["Vary"] == "Authorization"
@@ -78,10 +78,10 @@ async def test_answers_are_for_one_credential_and_refusals_for_one_request(
 
 @pytest.mark.parametrize("name", TARGETS)
 async def test_no_page_elsewhere_may_read_unless_the_operator_says_so(
-    door: FrontDoor, name: str
+    shared_door: FrontDoor, name: str
 ) -> None:
-    assert of_cors(await door.get(TARGETS[name], Origin=PAGE)) == []
-    asked = await door.get(LOGS, method="OPTIONS", Origin=PAGE)
+    assert of_cors(await shared_door.get(TARGETS[name], Origin=PAGE)) == []
+    asked = await shared_door.get(LOGS, method="OPTIONS", Origin=PAGE)
     assert asked.status == 405
 
 
@@ -134,9 +134,9 @@ FORWARDED = {
 
 
 @pytest.mark.parametrize("name", TARGETS)
-async def test_forwarded_headers_have_no_effect(door: FrontDoor, name: str) -> None:
-    plain = await door.get(TARGETS[name])
-    forwarded = await door.get(TARGETS[name], **FORWARDED)
+async def test_forwarded_headers_have_no_effect(shared_door: FrontDoor, name: str) -> None:
+    plain = await shared_door.get(TARGETS[name])
+    forwarded = await shared_door.get(TARGETS[name], **FORWARDED)
     assert forwarded.body == plain.body
     assert forwarded.status == plain.status
     assert forwarded.links.keys() == plain.links.keys()

@@ -17,7 +17,7 @@ import pytest
 SLOW_MODULE = "\npytestmark = pytest.mark.slow\n"
 SKIPPED = "--quick starts no process"
 # The fixtures whose parameter says which servers a store or service uses.
-STACK_FIXTURES = ("make_place", "place_and_key", "settings", "stack", "store")
+STACK_FIXTURES = ("make_place", "place_and_key", "settings", "shared_stack", "stack", "store")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -91,8 +91,16 @@ def shared_door(module_door: FrontDoor) -> FrontDoor:
     return module_door
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_open(shared_stack: Settings) -> AsyncIterator[FrontDoor]:
+    """The `open_` of all tests of a module that ask for it: as `shared_door`."""
+    async for opened in open_door(replace(shared_stack, ingest=True)):
+        opened.key = await opened.new_key(Scope.ADMIN)
+        yield opened
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if isinstance(item, pytest.Function) and "shared_door" in item.fixturenames:
+    if isinstance(item, pytest.Function) and "shared_stack" in item.fixturenames:
         item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 

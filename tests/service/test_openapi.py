@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+import pytest_asyncio
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
@@ -30,9 +31,9 @@ from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
 from tests.spans import JSON, make_request, make_span, write
 
 
-@pytest.fixture
-async def document(door: FrontDoor) -> dict[str, Any]:
-    answer = await door.ask("/openapi.json", {})
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def document(module_door: FrontDoor) -> dict[str, Any]:
+    answer = await module_door.ask("/openapi.json", {})
     assert answer.status == 200
     served: dict[str, Any] = answer.json
     return served
@@ -54,8 +55,8 @@ def list_served(door: FrontDoor) -> set[str]:
     return {path for path in served if path != "/" and not path.startswith("/ui")}
 
 
-async def test_every_route_is_in_it(door: FrontDoor, document: dict[str, Any]) -> None:
-    assert {*document["paths"], "/openapi.json"} == list_served(door)
+async def test_every_route_is_in_it(shared_door: FrontDoor, document: dict[str, Any]) -> None:
+    assert {*document["paths"], "/openapi.json"} == list_served(shared_door)
 
 
 async def test_uploads_are_documented_only_where_they_are_accepted(
@@ -149,8 +150,10 @@ async def test_event_types_are_distinguished_by_name(document: dict[str, Any]) -
     assert [{"$ref": reference} for reference in mapping.values()] == event["oneOf"]
 
 
-async def test_what_is_served_fits_the_document(door: FrontDoor, document: dict[str, Any]) -> None:
-    store = door.store
+async def test_what_is_served_fits_the_document(
+    shared_door: FrontDoor, document: dict[str, Any]
+) -> None:
+    store = shared_door.store
     run = make_run(pull=PULL)
     executions = make_executions(
         run, [("a", Conclusion.FAILED), ("b", Conclusion.PASSED)], NOON, framework="pytest"
@@ -173,8 +176,8 @@ async def test_what_is_served_fits_the_document(door: FrontDoor, document: dict[
             ),
         ]
     )
-    door.clock.now = after(hours=1)
-    tests = (await door.get(f"{SEARCH}?test_name=*")).json["tests"]
+    shared_door.clock.now = after(hours=1)
+    tests = (await shared_door.get(f"{SEARCH}?test_name=*")).json["tests"]
     targets = {
         LOGS: "EventPage",
         f"{SEARCH}?test_name=*": "TestPage",
@@ -188,4 +191,4 @@ async def test_what_is_served_fits_the_document(door: FrontDoor, document: dict[
     assert len(tests) == 2
     for target, component in targets.items():
         schema = {"$ref": f"#/components/schemas/{component}", **document}
-        OAS31Validator(schema).validate((await door.get(target)).json)
+        OAS31Validator(schema).validate((await shared_door.get(target)).json)

@@ -28,9 +28,9 @@ from tests.spans import JSON, PROTOBUF
     ],
 )
 async def test_another_kind_of_body_is_refused(
-    open_: FrontDoor, kind: str | None, packing: str
+    shared_open: FrontDoor, kind: str | None, packing: str
 ) -> None:
-    answer = await open_.post(TRACES, b"", kind or "", Content_Encoding=packing)
+    answer = await shared_open.post(TRACES, b"", kind or "", Content_Encoding=packing)
     assert_refused(answer, 415)
     assert ("Accept-Encoding" in answer.headers) == bool(packing)
 
@@ -47,50 +47,54 @@ async def test_another_kind_of_body_is_refused(
     ],
 )
 async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(
-    open_: FrontDoor, kind: str, body: bytes, packing: str, reason: str
+    shared_open: FrontDoor, kind: str, body: bytes, packing: str, reason: str
 ) -> None:
-    answer = await open_.post(TRACES, body, kind, Content_Encoding=packing)
+    answer = await shared_open.post(TRACES, body, kind, Content_Encoding=packing)
     assert_refused(answer, 400)
     assert reason in answer.json["detail"]
 
 
 @pytest.mark.parametrize("target", [TRACES, LOGS])
-async def test_a_body_that_unpacks_too_large_is_refused(open_: FrontDoor, target: str) -> None:
+async def test_a_body_that_unpacks_too_large_is_refused(
+    shared_open: FrontDoor, target: str
+) -> None:
     bomb = gzip.compress(bytes(4 * MAX_CONTENT_BYTES), 9)
     assert len(bomb) < MAX_BODY_BYTES // 16
     kind = "text/plain" if target == LOGS else PROTOBUF
-    assert_refused(await open_.post(target, bomb, kind, Content_Encoding="gzip"), 413)
+    assert_refused(await shared_open.post(target, bomb, kind, Content_Encoding="gzip"), 413)
 
 
-async def test_a_body_with_too_large_a_content_length_is_refused_unread(open_: FrontDoor) -> None:
+async def test_a_body_with_too_large_a_content_length_is_refused_unread(
+    shared_open: FrontDoor,
+) -> None:
     head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
+        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {shared_open.key}\r\n"
         f"Content-Type: {PROTOBUF}\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n"
         "Connection: close\r\n\r\n"
     )
-    status, headers, body = await exchange(open_, head.encode() + b"\0")
+    status, headers, body = await exchange(shared_open, head.encode() + b"\0")
     assert status == 413
     assert_problem(413, headers["content-type"], body)
 
 
-async def test_a_body_that_turns_out_too_large_is_refused(open_: FrontDoor) -> None:
+async def test_a_body_that_turns_out_too_large_is_refused(shared_open: FrontDoor) -> None:
     head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
+        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {shared_open.key}\r\n"
         f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     )
     chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
     status, headers, body = await exchange(
-        open_, head.encode() + chunk * (MAX_BODY_BYTES // 2**20 + 1) + b"0\r\n\r\n"
+        shared_open, head.encode() + chunk * (MAX_BODY_BYTES // 2**20 + 1) + b"0\r\n\r\n"
     )
     assert status == 413
     assert_problem(413, headers["content-type"], body)
 
 
-async def test_a_body_that_breaks_off_is_no_error_of_the_service(open_: FrontDoor) -> None:
+async def test_a_body_that_breaks_off_is_no_error_of_the_service(shared_open: FrontDoor) -> None:
     head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {open_.key}\r\n"
+        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {shared_open.key}\r\n"
         f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     )
-    status, headers, body = await exchange(open_, head.encode() + b"not a length\r\n")
+    status, headers, body = await exchange(shared_open, head.encode() + b"not a length\r\n")
     assert status == 400
     assert_problem(400, headers["content-type"], body)

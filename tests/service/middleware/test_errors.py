@@ -9,12 +9,8 @@ import orjson
 import pytest
 from yarl import URL
 
-from indexing.errors import StoreError, StoreUnavailableError
-from service.config.settings import LogFormat, LogLevel
-from service.context import LIFECYCLE
 from service.http.problems import TITLES
-from service.logs import configure_logging
-from tests.service.front_door import A_TEST_ID, LOGS, TESTS, FrontDoor, hold_up
+from tests.service.front_door import A_TEST_ID, LOGS, TESTS, FrontDoor
 
 REFUSED = {
     "/nothing": 404,
@@ -49,22 +45,24 @@ async def exchange(door: FrontDoor, sent: bytes) -> tuple[int, dict[str, str], b
 
 
 @pytest.mark.parametrize("target", REFUSED)
-async def test_every_refusal_is_a_problem(door: FrontDoor, target: str) -> None:
-    answer = await door.get(target)
+async def test_every_refusal_is_a_problem(shared_door: FrontDoor, target: str) -> None:
+    answer = await shared_door.get(target)
     assert answer.status == REFUSED[target]
     assert_problem(answer.status, answer.headers["Content-Type"], answer.body)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-async def test_a_method_that_a_route_does_not_have_is_refused(door: FrontDoor, method: str) -> None:
-    answer = await door.get(LOGS, method=method)
+async def test_a_method_that_a_route_does_not_have_is_refused(
+    shared_door: FrontDoor, method: str
+) -> None:
+    answer = await shared_door.get(LOGS, method=method)
     assert_problem(405, answer.headers["Content-Type"], answer.body)
     assert set(answer.headers["Allow"].split(",")) == {"GET", "HEAD"}
 
 
 @pytest.mark.parametrize("target", ["/nothing", "/health/live"])
-async def test_an_unknown_expectation_is_a_problem(door: FrontDoor, target: str) -> None:
-    answer = await door.get(target, Expect="coffee")
+async def test_an_unknown_expectation_is_a_problem(shared_door: FrontDoor, target: str) -> None:
+    answer = await shared_door.get(target, Expect="coffee")
     assert_problem(417, answer.headers["Content-Type"], answer.body)
     assert answer.headers["X-Request-Id"]
 
@@ -80,126 +78,60 @@ async def test_an_unknown_expectation_is_a_problem(door: FrontDoor, target: str)
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-async def test_bytes_that_are_not_http_get_a_problem(door: FrontDoor, sent: bytes) -> None:
-    status, headers, body = await exchange(door, sent)
+async def test_bytes_that_are_not_http_get_a_problem(shared_door: FrontDoor, sent: bytes) -> None:
+    status, headers, body = await exchange(shared_door, sent)
     assert status == 400
     assert_problem(400, headers["content-type"], body)
     assert re.fullmatch("[0-9a-f]{32}", headers["x-request-id"])
 
 
-async def test_a_request_without_a_host_is_refused_where_links_need_one(door: FrontDoor) -> None:
-    sent = f"GET {LOGS} HTTP/1.0\r\nAuthorization: Bearer {door.key}\r\n\r\n".encode()
-    status, headers, body = await exchange(door, sent)
+async def test_a_request_without_a_host_is_refused_where_links_need_one(
+    shared_door: FrontDoor,
+) -> None:
+    sent = f"GET {LOGS} HTTP/1.0\r\nAuthorization: Bearer {shared_door.key}\r\n\r\n".encode()
+    status, headers, body = await exchange(shared_door, sent)
     assert_problem(400, headers["content-type"], body)
     assert status == 400
 
 
 async def test_a_target_in_absolute_form_takes_its_links_from_the_host_header(
-    door: FrontDoor,
+    shared_door: FrontDoor,
 ) -> None:
     sent = (
         f"GET http://elsewhere.example{LOGS} HTTP/1.1\r\nHost: ci.example\r\n"
-        f"Connection: close\r\nAuthorization: Bearer {door.key}\r\n\r\n"
+        f"Connection: close\r\nAuthorization: Bearer {shared_door.key}\r\n\r\n"
     )
-    status, headers, _ = await exchange(door, sent.encode())
+    status, headers, _ = await exchange(shared_door, sent.encode())
     assert status == 200
     assert "elsewhere" not in headers["link"]
     assert headers["link"].startswith("<http://ci.example/v1/")
 
 
-async def test_a_credential_is_no_id_of_a_request(door: FrontDoor) -> None:
+async def test_a_credential_is_no_id_of_a_request(shared_door: FrontDoor) -> None:
     token = "a.token-of-some-host.0123456789"
-    answer = await door.get(LOGS, key=token, **{"X-Request-Id": token})
+    answer = await shared_door.get(LOGS, key=token, **{"X-Request-Id": token})
     assert re.fullmatch("[0-9a-f]{32}", answer.headers["X-Request-Id"])
 
 
-async def test_the_id_of_a_request_is_the_clients_where_it_is_well_formed(door: FrontDoor) -> None:
+async def test_the_id_of_a_request_is_the_clients_where_it_is_well_formed(
+    shared_door: FrontDoor,
+) -> None:
     for given in ("a", "0" * 64, "01J5-a.b", "3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab"):
-        assert (await door.get(LOGS, **{"X-Request-Id": given})).headers["X-Request-Id"] == given
-    for given in ("", "0" * 65, "a b", door.key, "é", "a;b"):
-        answer = await door.get(LOGS, **{"X-Request-Id": given})
+        assert (await shared_door.get(LOGS, **{"X-Request-Id": given})).headers[
+            "X-Request-Id"
+        ] == given
+    for given in ("", "0" * 65, "a b", shared_door.key, "é", "a;b"):
+        answer = await shared_door.get(LOGS, **{"X-Request-Id": given})
         assert re.fullmatch("[0-9a-f]{32}", answer.headers["X-Request-Id"])
 
 
-async def test_two_requests_have_two_ids_and_equal_bodies(door: FrontDoor) -> None:
-    one, two = [await door.get("/v1/repos/acme/nothing/logs") for _ in range(2)]
+async def test_two_requests_have_two_ids_and_equal_bodies(shared_door: FrontDoor) -> None:
+    one, two = [await shared_door.get("/v1/repos/acme/nothing/logs") for _ in range(2)]
     assert one.headers["X-Request-Id"] != two.headers["X-Request-Id"]
     assert one.body == two.body
 
 
-def break_store(door: FrontDoor, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    async def fail(*_: object) -> None:
-        raise error
-
-    for name in ("find_repository", "ping"):
-        monkeypatch.setattr(door.reader, name, fail)
-
-
-async def test_a_store_that_cannot_answer_is_a_503_that_says_when_to_come_back(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    break_store(door, monkeypatch, StoreUnavailableError("database is locked"))
-    for target in (LOGS, "/health/ready"):
-        answer = await door.get(target)
-        assert_problem(503, answer.headers["Content-Type"], answer.body)
-        assert int(answer.headers["Retry-After"]) > 0
-    assert (await door.get("/health/live")).status == 200
-
-
-async def test_a_store_that_is_broken_is_not_ready(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    break_store(door, monkeypatch, StoreError("file is not a database"))
-    assert (await door.get("/health/ready")).status == 503
-    assert (await door.get(LOGS)).status == 500
-
-
-async def test_an_unexpected_error_is_a_500_and_a_log_line_with_the_id_and_no_credential(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    configure_logging(LogLevel.DEBUG, LogFormat.JSON)
-    break_store(door, monkeypatch, ValueError("nobody foresaw this"))
-    answer = await door.get(f"{LOGS}?token={door.key}")
-    assert_problem(500, answer.headers["Content-Type"], answer.body)
-    assert b"foresaw" not in answer.body
-    written = capsys.readouterr().err
-    lines = [json for line in written.splitlines() if "method" in (json := orjson.loads(line))]
-    assert [line["event"] for line in lines] == ["unhandled error", "request"]
-    assert {line["request_id"] for line in lines} == {answer.headers["X-Request-Id"]}
-    assert "nobody foresaw this" in lines[0]["exception"]
-    assert door.key not in written
-
-
-async def test_a_process_that_is_stopping_is_not_ready_but_alive(door: FrontDoor) -> None:
-    door.app[LIFECYCLE].stopping = True
-    assert (await door.get("/health/ready")).status == 503
-    assert (await door.get("/health/live")).status == 200
-
-
-async def test_health_pages_need_no_credential(door: FrontDoor) -> None:
+async def test_health_pages_need_no_credential(shared_door: FrontDoor) -> None:
     for target in ("/health/live", "/health/ready"):
-        answer = await door.ask(target, {})
+        answer = await shared_door.ask(target, {})
         assert (answer.status, answer.json) == (200, {"status": "ok"})
-
-
-async def no_longer_accepts(door: FrontDoor) -> None:
-    url = URL(door.base)
-    while True:
-        try:
-            _, writer = await asyncio.open_connection(url.host, url.port)
-        except ConnectionError:
-            return
-        writer.close()
-
-
-async def test_a_request_under_way_is_finished_when_the_service_stops(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = hold_up(door, monkeypatch)
-    asked = asyncio.create_task(door.get(LOGS))
-    await held.arrived.wait()
-    stopping = asyncio.create_task(door.runner.cleanup())
-    await no_longer_accepts(door)
-    held.released.set()
-    assert (await asked).status == 200
-    await stopping

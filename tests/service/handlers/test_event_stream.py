@@ -137,13 +137,6 @@ async def test_a_client_without_an_event_resumes_where_it_began(door: FrontDoor)
         assert await stream.ids(1) == [7]
 
 
-@pytest.mark.parametrize("bad", ["x", "1-2-3", "A" * 63, "A" * 64, "A" * 65, "A" * 63 + "="])
-async def test_what_is_no_id_is_refused(door: FrontDoor, bad: str) -> None:
-    answer = await door.get(STREAM, **{"Last-Event-ID": bad})
-    assert answer.status == 400
-    assert "Last-Event-ID" in answer.json["detail"]
-
-
 async def test_an_id_of_another_repository_is_refused(door: FrontDoor) -> None:
     async with opened(door) as stream:
         first = await stream.answer.content.readuntil(b"\n\n")

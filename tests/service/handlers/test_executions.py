@@ -101,27 +101,6 @@ async def test_filters_choose_executions(door: FrontDoor) -> None:
         assert (await door.get(f"{HINGE}?{query}")).json["size"] == size, query
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ("start=2026-09-01", "start"),
-        ("start=2026-09-02T00:00:00Z&end=2026-09-01T00:00:00Z", "start"),
-        ("start=2025-07-01T00:00:00Z", "start"),
-        ("start=2020-01-01T00:00:00Z&end=2021-02-06T00:00:00Z", "start"),
-        ("end=now", "end"),
-        ("conclusion=flaky", "conclusion"),
-        ("branch=", "branch"),
-        (f"branch={'x' * 256}", "branch"),
-        (f"commit={'x' * 2_049}", "commit"),
-        ("per_page=101", "per_page"),
-        ("cursor=x", "cursor"),
-    ],
-)
-async def test_each_wrong_parameter_is_named(door: FrontDoor, query: str, field: str) -> None:
-    await load(door, 1)
-    assert (await door.get(f"{HINGE}?{query}")).wrong_fields == [("query", field)]
-
-
 async def test_the_longest_range_until_now_is_accepted(door: FrontDoor) -> None:
     await load(door)
     start = format_timestamp(door.clock.now - MAX_RANGE)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-import pytest
-
 from indexing.failures.traces import pack_trace
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
@@ -90,22 +88,6 @@ async def test_the_id_of_a_failure_is_that_of_its_executions(door: FrontDoor) ->
     executions = await door.get(HINGE.replace("failures", "executions"))
     assert executions.json["executions"][0]["failure_id"] == row["id"]
     assert (row["exception_type"], row["exception_message"]) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("path", "field"),
-    [
-        (f"{HINGE}/1", ("path", "failure_id")),
-        (f"{TESTS}/00000000-0000-4000-8000-000000000000/failures", ("path", "test_id")),
-        (f"{HINGE}?branch=", ("query", "branch")),
-        (f"{HINGE}?per_page=0", ("query", "per_page")),
-    ],
-)
-async def test_each_wrong_parameter_is_named(
-    door: FrontDoor, path: str, field: tuple[str, str]
-) -> None:
-    await fail(door, 1)
-    assert (await door.get(path)).wrong_fields == [field]
 
 
 async def test_an_absent_failure_and_one_of_another_test_answer_alike(door: FrontDoor) -> None:

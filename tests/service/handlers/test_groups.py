@@ -103,20 +103,6 @@ async def test_only_the_worst_groups_are_listed(door: FrontDoor) -> None:
     assert [group["value"] for group in found[:4]] == ["job 007", "job 207", "job 407", "job 000"]
 
 
-@pytest.mark.parametrize(
-    ("query", "detail"),
-    [
-        ("", "is required"),
-        ("?by=", "must be one of pipeline, job, directory, owner"),
-        ("?by=test_name", "must be one of pipeline, job, directory, owner"),
-        ("?by=job&by=job", "must be given once"),
-    ],
-)
-async def test_what_to_group_by_is_one_of_a_few(door: FrontDoor, query: str, detail: str) -> None:
-    answer = await door.get(f"{GROUPS}{query}")
-    assert answer.json["errors"] == [{"in": "query", "field": "by", "detail": detail}]
-
-
 async def test_owners_are_those_of_the_stored_file(door: FrontDoor) -> None:
     await door.store.ensure_repository(WIDGETS)
     for name, path in (("a", "src/a.py"), ("b", "src/b.js"), ("c", None)):

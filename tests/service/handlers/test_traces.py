@@ -16,11 +16,10 @@ from yarl import URL
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
-from indexing.otlp.requests import MAX_SPANS
 from indexing.timestamps import format_timestamp
 from service.config.settings import Settings
 from service.ingest.limiter import SMALL_AT_ONCE_PER_TENANT
-from tests.builders import FOREIGN, NOON, after
+from tests.builders import NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, hold_up
 from tests.service.middleware.test_errors import assert_problem
@@ -50,21 +49,6 @@ def rejected(answer: Answer, kind: str) -> tuple[int, str]:
         return partial.rejected_spans, partial.error_message
     found: Any = answer.json.get("partialSuccess", {})
     return int(found.get("rejectedSpans", 0)), found.get("errorMessage", "")
-
-
-@pytest.mark.parametrize("target", [TRACES, ALIAS])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("packing", [None, "gzip", "GZIP", "identity"])
-async def test_results_are_accepted_on_both_paths_in_both_encodings(
-    open_: FrontDoor, target: str, kind: str, packing: str | None
-) -> None:
-    body = write(make_request([make_span("a"), make_span("b", "failed")]), kind)
-    headers = {} if packing is None else {"Content_Encoding": packing}
-    if packing and packing.lower() == "gzip":
-        body = gzip.compress(body)
-    answer = await open_.post(target, body, f"{kind}; charset=utf-8", **headers)
-    assert (answer.status, answer.body) == (200, b"" if kind == PROTOBUF else b"{}")
-    assert await names_of(open_) == ["a", "b"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -156,42 +140,6 @@ async def test_without_the_setting_events_are_refused_with_the_reason(door: Fron
     assert "MERGEWATCH_INGEST=true" in refused.json["detail"]
 
 
-async def test_with_the_setting_the_path_takes_nothing_but_post(open_: FrontDoor) -> None:
-    answer = await open_.get(TRACES)
-    assert_refused(answer, 405)
-    assert answer.headers["Allow"] == "POST"
-
-
-@pytest.mark.parametrize("target", [TRACES, ALIAS, LOGS])
-@pytest.mark.parametrize("scope", list(Scope))
-async def test_a_scope_of_reading_sends_nothing(
-    open_: FrontDoor, target: str, scope: Scope
-) -> None:
-    kind = "text/plain" if target == LOGS else PROTOBUF
-    answer = await open_.post(target, b"", kind, key=await open_.new_key(scope))
-    assert (answer.status == 403) == (scope in (Scope.READ, Scope.QUARANTINE))
-    assert answer.status in (200, 403)
-
-
-@pytest.mark.parametrize("pattern", ["/v1/ci/{}/repositories/{}/traces", "/v1/repos/{}/{}/logs"])
-async def test_checks_come_in_their_order(open_: FrontDoor, pattern: str) -> None:
-    await open_.store.ensure_repository(FOREIGN)
-    reads = await open_.new_key(Scope.READ)
-    garbage, kind = b"\xff", "image/png"
-    no_credential = await open_.ask(pattern.format("ac_me", "w"), {}, "POST", garbage)
-    assert_refused(no_credential, 403)
-    bad_path = await open_.post(pattern.format("ac_me", "w"), garbage, kind)
-    assert bad_path.wrong_fields == [("path", "owner")]
-    foreign = await open_.post(pattern.format("umbrella", "widgets"), garbage, kind)
-    nowhere = await open_.post(pattern.format("umbrella", "nothing"), garbage, kind)
-    absent = await open_.post(pattern.format("acme", "new"), garbage, kind, key=reads)
-    assert_refused(foreign, 404)
-    assert foreign.body == nowhere.body == absent.body
-    known = await open_.post(pattern.format("acme", "widgets"), garbage, kind, key=reads)
-    assert_refused(known, 403)
-    assert_refused(await open_.post(pattern.format("acme", "widgets"), garbage, kind), 415)
-
-
 async def test_a_repository_becomes_known_by_what_is_sent_of_it(open_: FrontDoor) -> None:
     target = "/v1/ci/ACME/repositories/New.One/traces"
     bad = write(make_request([make_span("")]), PROTOBUF)
@@ -254,13 +202,6 @@ async def test_a_body_waits_for_its_turn_so_long_and_no_longer(
     assert sorted([(await answer).status for answer in sent]) == [
         200
     ] * SMALL_AT_ONCE_PER_TENANT + [503]
-
-
-async def test_more_spans_than_one_request_may_hold_are_refused(open_: FrontDoor) -> None:
-    spans = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * MAX_SPANS + b"{}]}]}]}"
-    answer = await open_.post(TRACES, spans, JSON)
-    assert_refused(answer, 413)
-    assert str(MAX_SPANS) in answer.json["detail"]
 
 
 async def test_a_store_that_cannot_write_is_a_503_and_what_is_sent_again_lands(

@@ -131,23 +131,6 @@ async def test_without_flaky_detection_flaky_tests_are_healthy(door: FrontDoor) 
     assert await read(door, "broken_tests") == (1, [0, 0, 1])
 
 
-@pytest.mark.parametrize(
-    ("target", "wrong"),
-    [
-        ("nonsense", [("path", "stat")]),
-        ("executions?start=yesterday", [("query", "start")]),
-        ("executions?start=2020-01-01T00:00:00Z", [("query", "start")]),
-        ("executions?start=2026-09-02T00:00:00Z&end=2026-09-01T00:00:00Z", [("query", "start")]),
-        ("total_tests?job_name=unit", [("query", "job_name")]),
-        ("executions?" + "&".join(f"job_name={n}" for n in range(101)), [("query", "job_name")]),
-    ],
-)
-async def test_what_is_wrong_is_named(
-    door: FrontDoor, target: str, wrong: list[tuple[str, str]]
-) -> None:
-    assert (await door.get(f"{STATS}/{target}")).wrong_fields == wrong
-
-
 @pytest.mark.parametrize("year", ["0001", "9999"])
 async def test_the_ends_of_time_are_days_too(door: FrontDoor, year: str) -> None:
     query = f"start={year}-01-01T00:00:00Z&end={year}-12-31T23:59:59Z"

@@ -94,6 +94,11 @@ async def test_a_request_without_a_host_is_refused_where_links_need_one(
     assert status == 400
 
 
+@pytest.mark.parametrize("host", ["", "a b", "a/b", "user@a", "a>b", "a?b", "[::1", "a:x", "a:1:2"])
+async def test_a_host_that_is_none_is_a_bad_request(shared_door: FrontDoor, host: str) -> None:
+    assert (await shared_door.get(LOGS, Host=host)).status == 400
+
+
 async def test_a_target_in_absolute_form_takes_its_links_from_the_host_header(
     shared_door: FrontDoor,
 ) -> None:

@@ -1,0 +1,99 @@
+"""Wrong values of parameters that single operations have; `tests/service/http` has the others."""
+
+from __future__ import annotations
+
+import pytest
+import pytest_asyncio
+
+from tests.service.front_door import TESTS, FrontDoor
+from tests.service.handlers.test_event_stream import STREAM
+from tests.service.handlers.test_executions import HINGE as EXECUTIONS
+from tests.service.handlers.test_executions import load
+from tests.service.handlers.test_failures import HINGE as FAILURES
+from tests.service.handlers.test_failures import fail
+from tests.service.handlers.test_groups import GROUPS
+from tests.service.handlers.test_trends import STATS
+
+
+@pytest_asyncio.fixture(autouse=True, scope="module", loop_scope="module")
+async def filled(module_door: FrontDoor) -> None:
+    """Make the rows that right parameters would find."""
+    await load(module_door, 1)
+    await fail(module_door, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("start=2026-09-01", "start"),
+        ("start=2026-09-02T00:00:00Z&end=2026-09-01T00:00:00Z", "start"),
+        ("start=2025-07-01T00:00:00Z", "start"),
+        ("start=2020-01-01T00:00:00Z&end=2021-02-06T00:00:00Z", "start"),
+        ("end=now", "end"),
+        ("conclusion=flaky", "conclusion"),
+        ("branch=", "branch"),
+        (f"branch={'x' * 256}", "branch"),
+        (f"commit={'x' * 2_049}", "commit"),
+        ("per_page=101", "per_page"),
+        ("cursor=x", "cursor"),
+    ],
+)
+async def test_each_wrong_parameter_of_executions_is_named(
+    shared_door: FrontDoor, query: str, field: str
+) -> None:
+    assert (await shared_door.get(f"{EXECUTIONS}?{query}")).wrong_fields == [("query", field)]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        (f"{FAILURES}/1", ("path", "failure_id")),
+        (f"{TESTS}/00000000-0000-4000-8000-000000000000/failures", ("path", "test_id")),
+        (f"{FAILURES}?branch=", ("query", "branch")),
+        (f"{FAILURES}?per_page=0", ("query", "per_page")),
+    ],
+)
+async def test_each_wrong_parameter_of_failures_is_named(
+    shared_door: FrontDoor, path: str, field: tuple[str, str]
+) -> None:
+    assert (await shared_door.get(path)).wrong_fields == [field]
+
+
+@pytest.mark.parametrize(
+    ("target", "wrong"),
+    [
+        ("nonsense", [("path", "stat")]),
+        ("executions?start=yesterday", [("query", "start")]),
+        ("executions?start=2020-01-01T00:00:00Z", [("query", "start")]),
+        ("executions?start=2026-09-02T00:00:00Z&end=2026-09-01T00:00:00Z", [("query", "start")]),
+        ("total_tests?job_name=unit", [("query", "job_name")]),
+        ("executions?" + "&".join(f"job_name={n}" for n in range(101)), [("query", "job_name")]),
+    ],
+)
+async def test_each_wrong_parameter_of_a_series_is_named(
+    shared_door: FrontDoor, target: str, wrong: list[tuple[str, str]]
+) -> None:
+    assert (await shared_door.get(f"{STATS}/{target}")).wrong_fields == wrong
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        ("", "is required"),
+        ("?by=", "must be one of pipeline, job, directory, owner"),
+        ("?by=test_name", "must be one of pipeline, job, directory, owner"),
+        ("?by=job&by=job", "must be given once"),
+    ],
+)
+async def test_what_to_group_by_is_one_of_a_few(
+    shared_door: FrontDoor, query: str, detail: str
+) -> None:
+    answer = await shared_door.get(f"{GROUPS}{query}")
+    assert answer.json["errors"] == [{"in": "query", "field": "by", "detail": detail}]
+
+
+@pytest.mark.parametrize("bad", ["x", "1-2-3", "A" * 63, "A" * 64, "A" * 65, "A" * 63 + "="])
+async def test_what_is_no_id_of_an_event_is_refused(shared_door: FrontDoor, bad: str) -> None:
+    answer = await shared_door.get(STREAM, **{"Last-Event-ID": bad})
+    assert answer.status == 400
+    assert "Last-Event-ID" in answer.json["detail"]

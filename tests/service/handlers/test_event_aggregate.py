@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+import pytest_asyncio
 
 from indexing.models.events import Outcome
 from tests.builders import GADGETS, after, make_event
@@ -13,10 +14,9 @@ from tests.service.front_door import LOGS, FrontDoor
 AGGREGATE = f"{LOGS}/aggregate"
 
 
-@pytest.fixture(autouse=True)
-async def filled(door: FrontDoor) -> None:
-    door.clock.now = after(hours=3)
-    await door.store.write_events(
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def filled(module_door: FrontDoor) -> None:
+    await module_door.store.write_events(
         [
             make_event(
                 number,
@@ -29,7 +29,12 @@ async def filled(door: FrontDoor) -> None:
             for number in range(120)
         ]
     )
-    await door.store.write_events([make_event(1, repository=GADGETS)])
+    await module_door.store.write_events([make_event(1, repository=GADGETS)])
+
+
+@pytest.fixture(autouse=True)
+def three_hours_later(shared_door: FrontDoor, filled: None) -> None:
+    shared_door.clock.now = after(hours=3)
 
 
 @pytest.mark.parametrize(
@@ -43,10 +48,10 @@ async def filled(door: FrontDoor) -> None:
         "received_from=2026-09-01T12:10:00Z&received_to=2026-09-01T13:00:30Z",
     ],
 )
-async def test_it_counts_the_rows_of_the_log(door: FrontDoor, query: str) -> None:
-    pages = await door.walk(f"{LOGS}?per_page=100&{query}", "events")
+async def test_it_counts_the_rows_of_the_log(shared_door: FrontDoor, query: str) -> None:
+    pages = await shared_door.walk(f"{LOGS}?per_page=100&{query}", "events")
     rows = [row for page in pages for row in page]
-    answer = await door.get(f"{AGGREGATE}?{query}")
+    answer = await shared_door.get(f"{AGGREGATE}?{query}")
     assert answer.status == 200, answer.body
     found = answer.json
     assert [*found] == [
@@ -74,44 +79,44 @@ async def test_it_counts_the_rows_of_the_log(door: FrontDoor, query: str) -> Non
     assert sum(each["count"] for each in found["by_outcome"]) == len(rows)
 
 
-async def test_without_a_range_it_is_the_day_up_to_now(door: FrontDoor) -> None:
-    door.clock.now = after(days=1, minutes=100)
-    found = (await door.get(AGGREGATE)).json
+async def test_without_a_range_it_is_the_day_up_to_now(shared_door: FrontDoor) -> None:
+    shared_door.clock.now = after(days=1, minutes=100)
+    found = (await shared_door.get(AGGREGATE)).json
     assert (found["total"], found["interval_size_seconds"]) == (20, 900)
     assert len(found["histogram"]) == 97
 
 
-async def test_wrong_parameters_are_named_and_others_ignored(door: FrontDoor) -> None:
-    answer = await door.get(f"{AGGREGATE}?outcome=x&not_pull_request=a&received_from=1")
+async def test_wrong_parameters_are_named_and_others_ignored(shared_door: FrontDoor) -> None:
+    answer = await shared_door.get(f"{AGGREGATE}?outcome=x&not_pull_request=a&received_from=1")
     assert answer.wrong_fields == [
         ("query", "not_pull_request"),
         ("query", "outcome"),
         ("query", "received_from"),
     ]
-    answer = await door.get(f"{AGGREGATE}?per_page=5&cursor=x")
+    answer = await shared_door.get(f"{AGGREGATE}?per_page=5&cursor=x")
     assert (answer.status, answer.headers["X-Ignored-Parameters"]) == (200, "cursor, per_page")
 
 
-async def test_an_empty_range_has_no_bars(door: FrontDoor) -> None:
+async def test_an_empty_range_has_no_bars(shared_door: FrontDoor) -> None:
     moment = "2026-09-01T12:00:00Z"
-    found = (await door.get(f"{AGGREGATE}?received_from={moment}&received_to={moment}")).json
+    found = (await shared_door.get(f"{AGGREGATE}?received_from={moment}&received_to={moment}")).json
     assert (found["total"], found["histogram"], found["by_outcome"]) == (0, [], [])
 
 
-async def test_the_extremes_of_time_are_accepted(door: FrontDoor) -> None:
+async def test_the_extremes_of_time_are_accepted(shared_door: FrontDoor) -> None:
     whole = "received_from=0001-01-01T00:00:00Z&received_to=9999-12-31T23:59:59.999999Z"
-    found = (await door.get(f"{AGGREGATE}?{whole}")).json
+    found = (await shared_door.get(f"{AGGREGATE}?{whole}")).json
     assert found["total"] == 120
     assert found["histogram"][0]["start"] == "0001-01-01T00:00:00Z"
 
 
-async def test_another_repository_is_as_a_missing_one(door: FrontDoor) -> None:
-    key = await door.new_key(owner="umbrella")
-    assert (await door.get(AGGREGATE, key=key)).status == 404
-    assert (await door.get("/v1/repos/acme/absent/logs/aggregate")).status == 404
-    assert (await door.get(AGGREGATE, key="mw_x")).status == 403
+async def test_another_repository_is_as_a_missing_one(shared_door: FrontDoor) -> None:
+    key = await shared_door.new_key(owner="umbrella")
+    assert (await shared_door.get(AGGREGATE, key=key)).status == 404
+    assert (await shared_door.get("/v1/repos/acme/absent/logs/aggregate")).status == 404
+    assert (await shared_door.get(AGGREGATE, key="mw_x")).status == 403
 
 
-async def test_head_answers_as_get_does(door: FrontDoor) -> None:
-    head = await door.get(AGGREGATE, method="HEAD")
+async def test_head_answers_as_get_does(shared_door: FrontDoor) -> None:
+    head = await shared_door.get(AGGREGATE, method="HEAD")
     assert (head.status, head.body) == (200, b"")

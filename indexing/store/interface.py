@@ -230,9 +230,8 @@ class Writer(Protocol):
     """The writes of a store.
 
     Every call is idempotent. Every read that begins after a call has returned sees its effects. In
-    the embedded store each call is atomic for readers and on a kill, unless its method says
-    otherwise. In a cluster only each row is atomic: an interrupted call has done part of its work,
-    and repeating it does the rest.
+    the embedded store each call is atomic for readers and on a kill, unless its method differs. In
+    a cluster only each row is atomic: repeating an interrupted call does the rest of its work.
     """
 
     async def ensure_repository(self, name: RepositoryName) -> Repository:
@@ -258,6 +257,9 @@ class Writer(Protocol):
             UnknownRepositoryError: `ensure_repository` was not called for one of them.
         """
 
+    async def refresh_event_counts(self, now: datetime) -> int:
+        """Prepare the counts of past days with new events; return the number of these days."""
+
     async def write_executions(
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
     ) -> ExecutionCount:
@@ -269,9 +271,9 @@ class Writer(Protocol):
         """Store executions of several runs; one that is stored already stays unchanged.
 
         Their tests are stale until `refresh_tests`, even if the executions are unchanged. The cost
-        is linear in the input, even for runs that differ only in their commits and already have
-        many stored executions. One exception: a job that becomes an infrastructure failure, or
-        stops being one, makes all of its tests stale.
+        is linear in the input, even for runs that differ only in commits and have many stored
+        executions. One exception: a job that becomes an infrastructure failure, or stops being one,
+        makes all of its tests stale.
 
         Raises:
             UnknownRepositoryError: `ensure_repository` was not called for it.
@@ -291,9 +293,9 @@ class Writer(Protocol):
         `changed` is called after each step with the answers of the API that the step changed. Only
         a call that ends without an error has reported all of its changes.
 
-        First and last failure and success outlive the executions they come from. The call works in
-        atomic steps; the next call finishes what a killed one left stale. Returns the number of
-        tests; `progress` is called after each step.
+        First and last failure and success outlive their executions. The call works in atomic steps;
+        the next one finishes what a killed one left stale. Returns the number of tests; `progress`
+        is called after each step.
 
         If the repository has automatic quarantine on, a test for which
         `indexing.quarantine.decision` gives a reason is quarantined from `now` on, on every branch

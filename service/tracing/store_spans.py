@@ -26,6 +26,7 @@ COLLECTIONS: Final = {
         "find_newest_arrival",
         "list_arrivals",
         "list_events",
+        "refresh_event_counts",
         "write_events",
     ),
     "executions": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from indexing.models.event_aggregates import choose_bars
 from indexing.models.events import EventQuery, Outcome, StoredEvent
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import event_days
+from indexing.store.elasticsearch import event_days, event_filtering
 from indexing.store.interface import Store
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_event
 
@@ -114,15 +114,19 @@ async def check(store: Store, query: EventQuery, known: Iterable[StoredEvent]) -
 )
 @given(
     st.lists(events, max_size=40),
+    st.booleans(),
     st.lists(st.tuples(st.just({}) | filters, bounds, bounds), max_size=6),
 )
 async def test_the_counts_are_those_of_the_walked_rows(
     store: Store,
     batch: list[StoredEvent],
+    are_prepared: bool,
     asked: list[tuple[dict[str, Any], datetime, datetime]],
 ) -> None:
     known.extend(each for each in batch if each.key not in {k.key for k in known})
     await write(store, batch)
+    if are_prepared:
+        await store.refresh_event_counts(datetime.now(UTC))
     for filters_, one, other in asked:
         query = EventQuery(WIDGETS, min(one, other), max(one, other), **filters_)
         await check(store, query, known)
@@ -132,7 +136,12 @@ async def test_the_counts_are_those_of_the_walked_rows(
 def nothing_known(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     known.clear()
     # Elasticsearch stores counts of days only of logs that are larger than those of these tests.
-    monkeypatch.setattr(event_days, "_WORTHWHILE", 1)
+    monkeypatch.setattr(event_days, "WORTHWHILE", 1)
+    monkeypatch.setattr(event_days, "_WORTHWHILE_MATCHES", 1)
+    monkeypatch.setattr(event_filtering, "_READING", -1_000_000)
+    monkeypatch.setattr(event_filtering, "_SMALL_DAY", 1)
+    # Values that fewer events have are counted each time.
+    monkeypatch.setattr(event_filtering, "_SHARE", 5)
 
 
 async def test_what_retention_dropped_is_not_counted(store: Store) -> None:

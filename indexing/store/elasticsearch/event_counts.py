@@ -1,7 +1,8 @@
 """Counts the event log with aggregations; every count is exact.
 
 Counting costs about as much for each event and facet as reading a column. So the whole days of a
-range without filters are added up from stored counts (`event_days`), and only the ends are counted.
+large range are added up from stored counts (`event_days`, `event_filtering`), and only the ends are
+counted.
 
 All other ranges are counted. A node keeps the answer of each index until the index changes, if the
 same search is sent again. So the whole bars of a range are counted by one search, and the parts of
@@ -12,8 +13,8 @@ stays the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
@@ -24,14 +25,16 @@ from indexing.models.event_aggregates import Bars, EventAggregate, rank
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_days import HOUR_MICROSECONDS, read_days
+from indexing.store.elasticsearch.event_day_counts import HOUR_MICROSECONDS
+from indexing.store.elasticsearch.event_days import read_days
+from indexing.store.elasticsearch.event_filtering import add_matching
 from indexing.store.elasticsearch.event_query import (
-    FACETS,
     count_facets,
+    every_of,
     make_query,
-    read_bars,
     slices_of,
 )
+from indexing.store.elasticsearch.event_sums import EventSums, incomplete_facets
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.timestamps import from_microseconds, to_microseconds
 from indexing.yielding import LoopYielder
@@ -47,59 +50,55 @@ _MOST_PARTS: Final = 4
 _MOST_PAGES: Final = 20
 
 
-@dataclass(slots=True)
-class _Counts:
-    """Counts by the number of a bar, and by the values of each facet."""
-
-    bars: Counter[int] = field(default_factory=Counter)
-    facets: dict[str, Counter[Any]] = field(
-        default_factory=lambda: {name: Counter() for name in FACETS}
-    )
-
-
 async def aggregate_events(cluster: Cluster, query: EventQuery, bars: Bars) -> EventAggregate:
-    counts = _Counts()
+    sums = EventSums(bars.size)
     if bars.count:
         retention = await cluster.control.read_retention()
-        rest = await _add_days(cluster, query, bars, retention, counts)
-        for part in rest:
-            await _add_rows(cluster, part, bars, retention, counts)
+        rest = await _add_days(cluster, query, retention, sums)
+        if rest is None:
+            rest = list(_split(query, bars.size))
+        await _add_rows(cluster, rest, retention, sums)
+    # What was subtracted may have left zeros.
+    facets = {
+        name: {value: count for value, count in counts.items() if count}
+        for name, counts in sums.facets.items()
+    }
     return EventAggregate(
-        total=counts.bars.total(),
-        histogram=tuple(counts.bars[bars.first + number] for number in range(bars.count)),
-        by_event_type=rank(counts.facets["type"]),
-        by_outcome=rank(counts.facets["outcome"]),
-        by_trigger=rank(counts.facets["trigger"]),
-        by_pull_request=rank(counts.facets["pull_request"]),
+        total=sums.bars.total(),
+        histogram=tuple(sums.bars[bars.first + number] for number in range(bars.count)),
+        by_event_type=rank(facets["type"]),
+        by_outcome=rank(facets["outcome"]),
+        by_trigger=rank(facets["trigger"]),
+        by_pull_request=rank(facets["pull_request"]),
     )
 
 
 async def _add_days(
-    cluster: Cluster, query: EventQuery, bars: Bars, retention: Retention, counts: _Counts
-) -> list[EventQuery]:
-    """Add the stored counts of the whole days of the range; return queries for all other events."""
+    cluster: Cluster, query: EventQuery, retention: Retention, sums: EventSums
+) -> list[EventQuery] | None:
+    """Add the stored counts of the whole days of the range; return queries for all other events.
+
+    Returns `None`, and adds nothing, if there are none or counting all events is faster.
+    """
     days = _days_of(query, retention)
-    is_filtered = query != EventQuery(query.repository, query.received_from, query.received_to)
-    if is_filtered or not days or len(days) > _MOST_DAYS or bars.size % HOUR_MICROSECONDS:
-        return [query]
+    if not days or len(days) > _MOST_DAYS or sums.size % HOUR_MICROSECONDS:
+        return None
     start, end = (from_microseconds(day * DAY_MICROSECONDS) for day in (days.start, days.stop))
     whole = replace(query, received_from=start, received_to=end)
     found = await read_days(cluster, whole, retention)
     if found is None:
-        return [query]
-    stored = [day for day in found if day.facets is not None]
-    rest = _find_rest(query, start, end, [day.day for day in found if day.facets is None])
-    if len(rest) > _MOST_PARTS:
-        return [query]
+        return None
+    stored = [day for day in found if day.fields is not None]
+    rest = _find_rest(query, start, end, [day.day for day in found if day.fields is None])
+    if not stored or len(rest) > _MOST_PARTS:
+        return None
+    if query != every_of(query):
+        total = sum(day.total for day in found)
+        added = await add_matching(cluster, whole, stored, total, retention, sums)
+        return rest if added else None
     yielder = LoopYielder()
     for day in stored:
-        for hour, count in enumerate(day.hours):
-            start_of_hour = day.day * DAY_MICROSECONDS + hour * HOUR_MICROSECONDS
-            counts.bars[start_of_hour // bars.size] += count
-        for name, (values, numbers) in (day.facets or {}).items():
-            facet = counts.facets[name]
-            for value, number in zip(values, numbers, strict=True):
-                facet[value] += number
+        sums.add_day(day)
         await yielder.yield_if_due()
     return rest
 
@@ -129,49 +128,33 @@ def _days_of(query: EventQuery, retention: Retention) -> range:
 
 
 async def _add_rows(
-    cluster: Cluster, query: EventQuery, bars: Bars, retention: Retention, counts: _Counts
+    cluster: Cluster, queries: Sequence[EventQuery], retention: Retention, sums: EventSums
 ) -> None:
-    """Count the events of a query, whatever is stored."""
-    routing = routing_of(query.repository)
+    """Count the events of these queries, whatever is stored."""
     searches = [
         Search(
-            slices_of(cluster, part),
-            count_facets(make_query(part, retention), bars.size, _VALUES),
-            routing,
+            slices_of(cluster, query),
+            count_facets(make_query(query, retention), sums.size, _VALUES),
+            routing_of(query.repository),
         )
-        for part in _split(query, bars)
+        for query in queries
     ]
-    answers = await cluster.connection.search_many(searches)
-    for answer in answers:
-        counts.bars.update(read_bars(answer, bars.size))
-    # If no index matches, a response has no aggregations.
-    found = [each["aggregations"] for each in answers if "aggregations" in each]
-    for name in FACETS:
-        values = await _merge_facet(cluster, query, name, [each[name] for each in found])
-        counts.facets[name].update(values)
+    answers = await cluster.connection.search_many(searches) if searches else []
+    for query, answer in zip(queries, answers, strict=True):
+        sums.add_answer(answer)
+        for name in incomplete_facets(answer):
+            sums.replace_facet(name, answer, await _count_all(cluster, query, name))
 
 
-def _split(query: EventQuery, bars: Bars) -> Iterator[EventQuery]:
+def _split(query: EventQuery, size: int) -> Iterator[EventQuery]:
     """Yield queries for the whole bars of the range, and for the parts of bars at its ends."""
     start, end = to_microseconds(query.received_from), to_microseconds(query.received_to)
-    first, last = -(-start // bars.size) * bars.size, end // bars.size * bars.size
+    first, last = -(-start // size) * size, end // size * size
     for low, high in pairwise((start, first, last, end) if first < last else (start, end)):
         if low < high:
             yield replace(
                 query, received_from=from_microseconds(low), received_to=from_microseconds(high)
             )
-
-
-async def _merge_facet(
-    cluster: Cluster, query: EventQuery, name: str, found: Sequence[Mapping[str, Any]]
-) -> Counter[Any]:
-    """Add up the counts of a facet; if values are missing in an answer, count all of them."""
-    if any(each["sum_other_doc_count"] for each in found):
-        return await _count_all(cluster, query, name)
-    counts: Counter[Any] = Counter()
-    for each in found:
-        counts.update({bucket["key"]: bucket["doc_count"] for bucket in each["buckets"]})
-    return counts
 
 
 async def _count_all(cluster: Cluster, query: EventQuery, name: str) -> Counter[Any]:

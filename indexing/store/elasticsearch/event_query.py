@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from indexing.models.events import EventQuery
@@ -13,6 +14,8 @@ from indexing.timestamps import to_microseconds
 
 TIME: Final = "received_at"
 FACETS: Final = ("type", "outcome", "trigger", "pull_request")
+# The fields that filters name.
+FIELDS: Final = (*FACETS, "base_ref")
 _BARS: Final = "bars"
 
 
@@ -58,6 +61,28 @@ def make_query(query: EventQuery, retention: Retention) -> dict[str, Any]:
     return {"bool": found}
 
 
+def every_of(query: EventQuery) -> EventQuery:
+    """Return the query without its filters."""
+    return EventQuery(query.repository, query.received_from, query.received_to)
+
+
+def without_exclusions(query: EventQuery) -> EventQuery:
+    """Return the query without filters that leave values out, which are slow: it matches more."""
+    return replace(
+        query,
+        event_types_excluded=(),
+        triggers_excluded=(),
+        outcomes_excluded=(),
+        pull_requests_excluded=(),
+    )
+
+
+def holds_only(matching: Mapping[str, Any], *clauses: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the query for the events of a query that also match these clauses."""
+    found = matching["bool"]
+    return {"bool": {**found, "filter": [*found["filter"], *clauses]}}
+
+
 def count_bars(matching: Mapping[str, Any], size: int) -> dict[str, Any]:
     """Return the search that counts the matching events in bars of `size` microseconds."""
     return {
@@ -69,11 +94,13 @@ def count_bars(matching: Mapping[str, Any], size: int) -> dict[str, Any]:
     }
 
 
-def count_facets(matching: Mapping[str, Any], size: int, values: int) -> dict[str, Any]:
-    """Return the search of `count_bars` that also counts up to `values` values of each facet."""
+def count_facets(
+    matching: Mapping[str, Any], size: int, values: int, fields: Sequence[str] = FACETS
+) -> dict[str, Any]:
+    """Return the search of `count_bars` that also counts up to `values` values of each field."""
     body = count_bars(matching, size)
     body["aggs"] |= {
-        name: {"terms": {"field": name, "size": values, "shard_size": values}} for name in FACETS
+        name: {"terms": {"field": name, "size": values, "shard_size": values}} for name in fields
     }
     return body
 

@@ -33,6 +33,7 @@ from indexing.store.elasticsearch import (
     arrivals,
     code_owners,
     event_counts,
+    event_day_refresh,
     events,
     executions,
     keys,
@@ -175,6 +176,9 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         return await self._events.write(batch)
+
+    async def refresh_event_counts(self, now: datetime) -> int:
+        return await event_day_refresh.refresh_event_counts(self._cluster, now)
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int

@@ -295,9 +295,16 @@ class Connection:
         return _checked(answer)
 
     async def search_many(
-        self, searches: Sequence[Search], *, timeouts: Timeouts | None = None
+        self,
+        searches: Sequence[Search],
+        *,
+        timeouts: Timeouts | None = None,
+        in_order: bool = False,
     ) -> list[Any]:
-        """Run several searches in one request; raises the same errors as `search`."""
+        """Run several searches in one request; raises the same errors as `search`.
+
+        With `in_order`, each begins after the one before has ended.
+        """
         lines: list[bytes] = []
         for search in searches:
             header = {
@@ -306,10 +313,10 @@ class Connection:
                 "expand_wildcards": _WILDCARDS,
             }
             header |= {} if search.routing is None else {"routing": search.routing}
+            header |= {} if search.copy is None else {"preference": search.copy}
             lines += (orjson.dumps(header), orjson.dumps(search.body))
-        answer = await self.request(
-            "POST", "/_msearch", b"\n".join([*lines, b""]), timeouts=timeouts
-        )
+        target = "/_msearch" + ("?max_concurrent_searches=1" if in_order else "")
+        answer = await self.request("POST", target, b"\n".join([*lines, b""]), timeouts=timeouts)
         return [_checked(response) for response in answer["responses"]]
 
     async def count(

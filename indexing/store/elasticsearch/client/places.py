@@ -29,8 +29,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search of an index or a pattern of indices, for `Connection.search_many`."""
+    """A search of an index or a pattern of indices, for `Connection.search_many`.
+
+    Searches with equal words in `copy` go to the same copy of each shard, as long as it exists.
+    """
 
     index: str
     body: Mapping[str, Any]
     routing: str | None = None
+    copy: str | None = None

@@ -10,7 +10,7 @@ import pytest
 
 from indexing.models.event_aggregates import EventAggregate, choose_bars
 from indexing.models.events import EventQuery
-from indexing.store.elasticsearch import event_days
+from indexing.store.elasticsearch import event_day_counts, event_days
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.timestamps import EPOCH
 from tests.builders import NOON, WIDGETS, after, make_event
@@ -23,7 +23,7 @@ START, END = MIDNIGHT - 2 * DAY, MIDNIGHT + 3 * DAY
 
 @pytest.fixture(autouse=True)
 def few_events_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_days, "_WORTHWHILE", 1)
+    monkeypatch.setattr(event_days, "WORTHWHILE", 1)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def stored_days(store: ElasticsearchStore) -> dict[datetime, dict[str, Any
     """Return the documents with counts by the day that they count."""
     days = cluster_of(store).layout.days
     await ask(store, "POST", f"/{days}/_refresh")
-    query = {"size": 100, "query": {"term": {"kind": event_days.KIND}}}
+    query = {"size": 100, "query": {"term": {"kind": event_day_counts.KIND}}}
     found = await ask(store, "POST", f"/{days}/_search", query)
     return {EPOCH + each["_source"]["day"] * DAY: each for each in found["hits"]["hits"]}
 
@@ -53,7 +53,7 @@ async def tamper(store: ElasticsearchStore, day: datetime) -> None:
     """Rename the types in the stored counts of a day."""
     document = (await stored_days(store))[day]
     counts = orjson.loads(document["_source"]["counts"])
-    counts["facets"]["type"] = [["stored"], [sum(counts["hours"])]]
+    counts["fields"]["type"] = [["stored"], [sum(counts["hours"])]]
     source = document["_source"] | {"counts": orjson.dumps(counts).decode()}
     target = f"/{document['_index']}/_doc/{document['_id']}?routing={document['_routing']}"
     await ask(store, "PUT", target, source)
@@ -90,7 +90,7 @@ async def test_the_ends_of_a_range_are_not_read_from_stored_days(store: Elastics
 async def test_days_with_many_values_are_counted_each_time(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_days, "_MOST_VALUES", 2)
+    monkeypatch.setattr(event_day_counts, "_MOST_VALUES", 2)
     # All on the first of three days.
     await store.write_events(
         [make_event(100 + n, after(hours=n), pull_request=n) for n in range(9)]
@@ -108,7 +108,7 @@ async def test_days_with_many_values_are_counted_each_time(
 async def test_many_such_days_are_counted_at_once(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_days, "_MOST_VALUES", 2)
+    monkeypatch.setattr(event_day_counts, "_MOST_VALUES", 2)
     # Every second day has more values than are stored.
     days = [after(days=2 * n, minutes=pull) for n in range(6) for pull in range(3)]
     await store.write_events(

@@ -1,0 +1,61 @@
+"""Prepares the counts of past days of the event log: one process of all replicas does it.
+
+Reads are exact without it; but the first read of a day would count it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from indexing.errors import MergewatchError
+from indexing.store.interface import Store
+from service.context import Clock, utc_now
+
+LEASE: Final = "event-counts"
+LEASE_FOR: Final = timedelta(minutes=10)
+# The pause between two refreshes. After a long one it is so many times as long as that took, so
+# that the cluster has time for other work.
+PAUSE_SECONDS: Final = 60.0
+_PAUSE_FACTOR: Final = 10
+RELEASE_SECONDS: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class EventCounting:
+    """Refreshes the counts of events while this process holds the lease."""
+
+    def __init__(self, store: Store, *, clock: Clock = utc_now) -> None:
+        self._store = store
+        self._clock = clock
+        self._owner = uuid.uuid4().hex
+
+    async def run(self) -> None:
+        """Refresh the counts until cancelled; then another process may do it at once."""
+        try:
+            while True:
+                began = time.monotonic()
+                try:
+                    await self.refresh()
+                except (MergewatchError, OSError) as error:
+                    _log.warning("events cannot be counted", extra={"reason": str(error)})
+                took = time.monotonic() - began
+                await asyncio.sleep(max(PAUSE_SECONDS, _PAUSE_FACTOR * took))
+        finally:
+            with suppress(MergewatchError, OSError, TimeoutError):
+                async with asyncio.timeout(RELEASE_SECONDS):
+                    await self._store.release_lease(LEASE, self._owner)
+
+    async def refresh(self) -> None:
+        """Refresh the counts, unless another process holds the lease."""
+        now = self._clock()
+        if await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR):
+            days = await self._store.refresh_event_counts(now)
+            if days:
+                _log.info("days of the event log counted", extra={"days": days})

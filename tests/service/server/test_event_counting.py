@@ -1,0 +1,70 @@
+"""One process of a service prepares the counts of the event log."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from indexing.errors import StoreUnavailableError
+from indexing.store import open_store
+from indexing.store.sqlite.store import SqliteStore
+from service.server.event_counting import LEASE_FOR, EventCounting
+from tests.service.front_door import Clock
+from tests.service.processes import TIMEOUT
+
+
+async def test_one_process_refreshes_until_its_lease_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[datetime] = []
+    works = True
+
+    async def refresh(_store: SqliteStore, now: datetime) -> int:
+        asked.append(now)
+        if not works:
+            raise StoreUnavailableError("later")
+        return 1
+
+    monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
+    store = await open_store(tmp_path)
+    clock = Clock()
+    first, second = (EventCounting(store, clock=clock) for _ in range(2))
+    for each in (first, second, first):
+        await each.refresh()
+    assert asked == [clock.now, clock.now]
+    works = False
+    with pytest.raises(StoreUnavailableError):
+        await first.refresh()
+    await second.refresh()
+    works = True
+    clock.now += LEASE_FOR - timedelta(seconds=1)
+    await second.refresh()
+    assert len(asked) == 3
+    clock.now += timedelta(seconds=1)
+    await second.refresh()
+    await first.refresh()
+    assert asked[3:] == [clock.now]
+    await store.close()
+
+
+async def test_another_process_takes_over_when_one_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: asyncio.Queue[datetime] = asyncio.Queue()
+
+    async def refresh(_store: SqliteStore, now: datetime) -> int:
+        asked.put_nowait(now)
+        raise StoreUnavailableError("later")
+
+    monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
+    store = await open_store(tmp_path)
+    for _ in range(2):
+        running = asyncio.create_task(EventCounting(store, clock=Clock()).run())
+        await asyncio.wait_for(asked.get(), TIMEOUT)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await store.close()

@@ -19,11 +19,14 @@ def collecting_rarely() -> Iterator[None]:
     collector. To scan those that are alive took a fifth of its CPU time.
     """
     before = gc.get_threshold()
-    # Objects that exist now, such as imported modules, are not scanned again.
-    gc.freeze()
+    freezes = gc.get_freeze_count() == 0
+    if freezes:
+        # Objects that exist now, such as imported modules, are not scanned again.
+        gc.freeze()
     gc.set_threshold(COLLECTED_AFTER, 10, 10)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if freezes:
+            gc.unfreeze()

@@ -15,6 +15,7 @@ from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLeases
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarkers
+from indexing.store.elasticsearch.indices.written_tests import WrittenTests
 
 _REFUSED_SECONDS: Final = 60.0
 
@@ -34,6 +35,7 @@ class Cluster:
     refresh_leases: RefreshLeases
     searches: SearchQueue = field(default_factory=SearchQueue)
     written_markers: WrittenMarkers = field(default_factory=WrittenMarkers)
+    written_tests: WrittenTests = field(default_factory=WrittenTests)
     # While it lasts, reads store no counts of days, because the cluster refused the last ones.
     day_count_pause: Pause = field(default_factory=lambda: Pause(_REFUSED_SECONDS))
     unread: frozenset[str] = frozenset()

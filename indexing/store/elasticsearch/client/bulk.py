@@ -15,7 +15,7 @@ import orjson
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import current_tenant
-from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.connection import WRITING, Connection, Version
 from indexing.store.elasticsearch.client.failures import (
     CONFLICT,
     INDEX_GONE,
@@ -68,12 +68,14 @@ class Operation:
 class Outcome:
     """The result of one operation: an HTTP status, and the cluster's error if it failed.
 
-    `version` counts the writes of the document, including this one.
+    `version` counts the writes of the document, including this one. `written` is what the next
+    write has to name to be refused if there was another one in between.
     """
 
     status: int
     error: Mapping[str, Any] | None = None
     version: int = 0
+    written: Version | None = None
 
     @property
     def done(self) -> bool:
@@ -181,7 +183,12 @@ async def _send_piece(
         for number, item in zip(waiting, answer["items"], strict=True):
             (result,) = item.values()
             outcomes[number] = Outcome(
-                result["status"], result.get("error"), result.get("_version", 0)
+                result["status"],
+                result.get("error"),
+                result.get("_version", 0),
+                Version(result["_seq_no"], result["_primary_term"])
+                if "_seq_no" in result
+                else None,
             )
         waiting = [n for n in waiting if is_passing(outcomes[n].status, outcomes[n].error)]
         if waiting:

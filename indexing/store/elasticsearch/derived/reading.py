@@ -61,7 +61,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The documents of one repository that a refresh needs; missing tests are left out."""
+    """The documents of one repository that a refresh needs; missing tests are left out.
+
+    `remembered` are the tests whose documents were not read, because this process wrote them last.
+    """
 
     state: State
     repository: Document
@@ -69,6 +72,7 @@ class Documents:
     runs: Mapping[str, Document | None]
     counts: Mapping[Counted, Document | None]
     markers: Mapping[str, Document | None]
+    remembered: frozenset[str]
 
 
 async def read_documents(
@@ -78,17 +82,23 @@ async def read_documents(
     runs: Collection[str] = (),
     arrivals: Collection[tuple[str, int]] = (),
     markers: Collection[str] = (),
+    *,
+    merged: Collection[str] = (),
 ) -> Documents:
     """Read all these documents in one request.
+
+    Tests of `merged` that this process remembers are not read. If another process has written one,
+    new executions are merged in vain; to compute it from all executions in vain would take long.
 
     Raises:
         StoreError: the repository has no document.
     """
     layout = cluster.layout
     counted = run_counts.list_places(cluster, routing, arrivals)
+    remembered = cluster.written_tests.find(routing, [test for test in tests if test in merged])
     kinds = [
         [Place(layout.control, document_routed(routing))],
-        [Place(layout.tests, test, routing) for test in tests],
+        [Place(layout.tests, test, routing) for test in tests if test not in remembered],
         [Place(layout.runs, run, routing) for run in runs],
         counted,
         [Place(layout.stale, marker) for marker in markers],
@@ -103,8 +113,10 @@ async def read_documents(
         raise StoreError("a repository is gone from Elasticsearch")
     # A test may be missing: its writer was killed between the marker and the test.
     there = {test: document for test, document in stored.items() if document is not None}
+    there |= remembered
     by_place = {(place.index, place.id): counts[place.id] for place in counted}
-    return Documents(state, repository, there, of_runs, by_place, of_markers)
+    known = frozenset(remembered)
+    return Documents(state, repository, there, of_runs, by_place, of_markers, known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,13 +104,15 @@ class _Refresh:
         # executions of these markers, and markers of other processes.
         refreshing = self.cluster.connection.refresh(f"{layout.stale},{layout.executions}")
         async with started(refreshing) as searchable:
+            tests = frozenset[str]().union(*(marker.tests for marker in own))
             documents = await read_documents(
                 self.cluster,
                 routing,
-                frozenset[str]().union(*(marker.tests for marker in own)),
+                tests,
                 frozenset[str]().union(*(marker.runs for marker in own)),
                 frozenset[tuple[str, int]]().union(*(marker.arrivals for marker in own)),
                 [marker.id for marker in own],
+                merged=tests,
             )
             markers = await dirty_markers.parse_markers(filter(None, documents.markers.values()))
             if not markers:
@@ -220,7 +222,7 @@ async def _compute(
     """
     some = work.tests[:_TESTS_A_STEP]
     there = documents or await read_documents(
-        cluster, routing, some, work.runs, work.arrivals or ()
+        cluster, routing, some, work.runs, work.arrivals or (), merged=work.new
     )
     state = there.state
     found = await search_all(cluster, routing, some, work.runs, state, searchable, markers)
@@ -246,7 +248,7 @@ async def _compute(
         tests = work.tests[start : start + _TESTS_A_STEP]
         if start:
             documents, slots = await run_both(
-                read_documents(cluster, routing, tests),
+                read_documents(cluster, routing, tests, merged=work.new),
                 auto_quarantine.read_slots_of(cluster, routing, tests),
             )
         rest = (now, lease, Counting() if start else counting)

@@ -43,7 +43,7 @@ from indexing.store.elasticsearch.tests import StoredTest, test_of
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a step: how many tests were computed, and which need another pass.
+    """The result of a step: how many tests are up to date, and which others need another pass.
 
     `turned` is true if a run became an infrastructure failure or ceased to be one. Then no test was
     computed, and all tests of the run have markers. `is_more` is true if there are more markers.
@@ -71,6 +71,8 @@ class Step:
     state: State
     stored: Mapping[str, StoredTest]
     versions: Mapping[str, Version]
+    # The tests whose documents this process remembered instead of reading them.
+    remembered: frozenset[str]
     slots: Mapping[str, QuarantineSlot]
     merged: Mapping[str, RollupsOfTest]
     counts: Mapping[str, int]
@@ -119,6 +121,7 @@ class Step:
             documents.state,
             stored_tests,
             {test: document.version for test, document in found.items()},
+            documents.remembered,
             slots,
             merged,
             counts,
@@ -132,7 +135,7 @@ class Step:
         if self.merged:
             judged = await asyncio.to_thread(self._judge_all, self.merged)
             again, answers = await self._store(judged)
-            yield Done(len(judged), again, changes=answers)
+            yield Done(len(judged) - len(again), again, changes=answers)
         others = [test for test in self.stored if test not in self.merged]
         for portion in observations.split_into_portions(others, self.counts):
             await _give_way(self.cluster, len(self.stored))
@@ -143,7 +146,7 @@ class Step:
             )
             judged = await asyncio.to_thread(self._build_all, portion, seen)
             again, answers = await self._store(judged)
-            yield Done(len(portion), again, changes=answers)
+            yield Done(len(portion) - len(again), again, changes=answers)
         # Write the counts of runs if there was no test to write them with.
         await self._write_rows([], [])
         if self.recount:
@@ -207,7 +210,7 @@ class Step:
         operations = [result.test_operation(layout.tests) for result in changed]
         outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
         written = list(zip(changed, outcomes, strict=True))
-        conflicts = {result.test.test_id for result, outcome in written if not outcome.done}
+        conflicts = self._remember(results, operations, written)
         stored = [(result, outcome.version) for result, outcome in written if outcome.done]
         rows = [
             row for result, version in stored for row in result.row_operations(indices, version)
@@ -232,6 +235,33 @@ class Step:
             quarantines=quarantines,
         )
         return ruled | conflicts, answers
+
+    def _remember(
+        self,
+        results: Sequence[Result],
+        operations: Sequence[Operation],
+        written: Sequence[tuple[Result, Outcome]],
+    ) -> set[str]:
+        """Remember the tests that were written; return those that need another pass.
+
+        These are the ones that another process has written, and remembered ones without a change:
+        only a write shows that a remembered document is still the stored one.
+        """
+        known, routing = self.cluster.written_tests, self.rules.executions.routing
+        again: set[str] = set()
+        for operation, (_, outcome) in zip(operations, written, strict=True):
+            if outcome.done:
+                known.keep(routing, operation.id, operation.source, outcome.written)
+                continue
+            again.add(operation.id)
+            if operation.id in self.remembered:
+                known.note_other_writer(routing)
+        for result in results:
+            if not result.is_changed and result.test.test_id in self.remembered:
+                again.add(result.test.test_id)
+        for test in again:
+            known.forget(test)
+        return again
 
     async def _write_rows(
         self, rows: Sequence[Operation], listed: Sequence[Operation]

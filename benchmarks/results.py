@@ -152,7 +152,9 @@ class History:
 
     `seconds` are of the fastest report; `read` and `written` count documents of Elasticsearch for
     each execution; `recomputed` is how many tests a rebuild computes in a second; `disk` is in
-    bytes for each stored execution, 0 if it is not in a file.
+    bytes for each stored execution, 0 if it is not in a file. `cpu` are the least seconds of CPU
+    time that a report took this process, without those of a node: unlike `seconds`, they do not
+    depend on the disk.
     """
 
     store: str
@@ -162,6 +164,7 @@ class History:
     written: float
     recomputed: float
     disk: float
+    cpu: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ async def _measure(size: Size, stores: Mapping[str, OpenNew]) -> list[History]:
                     await store.close()
             history = found[-1]
             print(
-                f"  {depth:6,} a test {name:20} {history.seconds:8.3f} s"
+                f"  {depth:6,} a test {name:20} {history.seconds:8.3f} s {history.cpu:8.3f} s CPU"
                 f" {history.read:6.2f} read {history.written:6.2f} written"
                 f" {history.recomputed:8,.0f} tests/s rebuilt",
                 file=sys.stderr,
@@ -102,16 +102,17 @@ async def _measure_one(size: Size, name: str, depth: int, store: Store, folder: 
     await store.rebuild(_END)
     rebuilt = time.perf_counter() - began
     documents = Documents()
-    seconds = []
+    seconds, cpu = [], []
     # The first report of an empty store is the only one without history.
     for number in range(_REPORTS if depth else 1):
         run = _run_of(f"next-{number}")
         executions = _executions_of(size, run, _END + timedelta(minutes=number), number)
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         with documents.counted():
             await store.write_results(_REPOSITORY, {run: executions})
             await store.refresh_tests(_END, None, _REPOSITORY)
         seconds.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - used)
     loaded = len(seconds) * size.history_tests
     return History(
         store=name,
@@ -121,6 +122,7 @@ async def _measure_one(size: Size, name: str, depth: int, store: Store, folder: 
         written=documents.written / loaded,
         recomputed=size.history_tests / rebuilt if depth else 0.0,
         disk=_size_of(folder) / (loaded + depth * size.history_tests),
+        cpu=min(cpu),
     )
 
 

@@ -88,11 +88,16 @@ def _list_verdicts(rollup: Rollup, start: int) -> tuple[ReportedVerdict, ...]:
         for verdict in rollup.verdicts
         if day_number(verdict.first_at) >= start
     ]
-    last_at = {verdict.commit: verdict.last_at for verdict in rollup.verdicts}
-    # A verdict that began before the window counts with its executions inside it. The time of its
-    # last execution is unknown if the roll-up no longer keeps the verdict.
+    # A verdict that began before the window counts with its executions inside it. If the roll-up no
+    # longer keeps the verdict, only the first execution on its last day is known.
+    last_at = {
+        spread.commit: max(part.first_at for part in spread.parts)
+        for spread in rollup.spread
+        if spread.parts
+    }
+    last_at |= {verdict.commit: verdict.last_at for verdict in rollup.verdicts}
     found += [
-        (first_at, commit, outcome_of(results), last_at.get(commit, first_at))
+        (first_at, commit, outcome_of(results), last_at[commit])
         for first_at, commit, _, results in cut_spread(rollup.spread, start)
     ]
     found.sort(key=lambda each: each[:2])

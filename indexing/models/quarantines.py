@@ -104,7 +104,11 @@ class AddedQuarantine(NamedTuple):
 
 
 class ChangeAction(StrEnum):
-    """What happened to a quarantine; `TAKEN_BACK` is a withdrawal because of late results."""
+    """What happened to a quarantine.
+
+    `TAKEN_BACK` is the withdrawal of an automatic one: late or removed results show that it had no
+    reason, or its test was forgotten.
+    """
 
     ADDED = "added"
     UPDATED = "updated"

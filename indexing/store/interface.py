@@ -334,7 +334,7 @@ class Writer(Protocol):
     ) -> ForgetCount:
         """Remove a test: its executions, as `remove_executions` does, its identities, and itself.
 
-        Its automatic quarantines in force are removed too, as they derive from its executions.
+        Its automatic quarantines in force are withdrawn, as they derive from its executions.
         Quarantines made by people stay, and so do the records of ended ones.
         """
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 
+from indexing.health.window import day_of
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
@@ -19,8 +20,10 @@ from indexing.models.quarantines import (
     QuarantineRequest,
 )
 from indexing.models.repositories import RepositoryChange
+from indexing.models.trends import DayQuery, Stat
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
+from indexing.store.series import read_series
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
 from tests.contracts.walking import walk_backwards, walk_forwards
 
@@ -133,6 +136,35 @@ async def test_the_rules_are_the_actor_of_what_they_do(store: Store) -> None:
     await store.refresh_tests(after(hours=3))
     await store.rebuild(after(hours=3))
     assert await read(store) == changes
+
+
+@pytest.mark.parametrize("final", ["auto-quarantine off", "retention"])
+async def test_forgetting_a_test_withdraws_even_a_final_automatic_quarantine(
+    store: Store, final: str
+) -> None:
+    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+    for number, conclusion in ((-1_000, Conclusion.PASSED), (1, Conclusion.FAILED)):
+        run = make_run(str(number), commit=f"c{number}", job=f"job{number}")
+        executions = make_executions(run, [("t", conclusion)], after(hours=number))
+        await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(after(days=1))
+    if final == "retention":
+        await store.prune(after(hours=-900), after(days=1))
+    else:
+        await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=False), after(days=1))
+    await store.forget_test(WIDGETS, "t", after(days=3))
+    await store.forget_test(WIDGETS, "t", after(days=4))
+    changes = await read(store)
+    assert told(changes) == [
+        (ChangeAction.TAKEN_BACK, "t", RULES),
+        (ChangeAction.ADDED, "t", RULES),
+    ]
+    assert [change.key.at for change in changes] == [after(days=3), after(days=1)]
+    query = DayQuery(WIDGETS, day_of(NOON), day_of(after(days=4)))
+    series = await read_series(
+        store, store.count_health, Stat.QUARANTINED_TESTS, query, after(days=4)
+    )
+    assert [bar.value for bar in series.value_over_time] == [0, 1, 1, 0, 0]
 
 
 async def test_retention_removes_old_changes(store: Store) -> None:

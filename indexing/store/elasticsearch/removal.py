@@ -17,10 +17,11 @@ from typing import Any, Final
 from indexing.accepted_times import AcceptedTimes
 from indexing.identifiers import derive_run_id, derive_test_id
 from indexing.models.executions import Run
-from indexing.models.quarantines import QuarantineSource
+from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import TestHealth, TestMetadata
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import (
@@ -121,7 +122,7 @@ async def forget_test(
     has_more = True
     while has_more:
         removed += await remove_executions(cluster, selection, now, progress)
-        await _drop_automatic_quarantine(cluster, repository, test_name)
+        await _withdraw_automatic(cluster, repository, test_name, now)
         while not await _drop_test(cluster, repository, test_name):
             tests = 1
         # Results that arrived meanwhile have lost their test, and would count again for the next
@@ -290,17 +291,20 @@ async def _write(cluster: Cluster, slot: QuarantineSlot) -> bool:
     return True
 
 
-async def _drop_automatic_quarantine(
-    cluster: Cluster, repository: RepositoryName, test_name: str
+async def _withdraw_automatic(
+    cluster: Cluster, repository: RepositoryName, test_name: str, now: datetime
 ) -> None:
-    """Delete the automatic quarantine of a test if there is one; it does not count as ended."""
+    """Withdraw the automatic quarantine of a test if there is one, even a final one."""
     test_id = derive_test_id(repository, test_name)
     unknown = QuarantineSlot(routing_of(repository), test_id, test_name, None)
     while True:
         (slot,) = await read_slots(cluster, [unknown])
-        if slot.record is None or slot.record.source is not QuarantineSource.AUTO:
-            return
-        if await _write(cluster, slot.holding(None)):
+        before, slot = slot, slot.expired_by(now)
+        if slot.record is not None and slot.record.source is QuarantineSource.AUTO:
+            slot = slot.changed(ChangeAction.TAKEN_BACK, now, RULES).holding(None)
+        if slot == before or await _write(cluster, slot):
+            # A killed call may have left changes that are not in the log of changes yet.
+            await quarantine_changes.complete(cluster, [slot])
             return
 
 

@@ -33,6 +33,17 @@ def end_expired(connection: sqlite3.Connection, test_id: bytes, now: int) -> Non
         add_expiry(connection, quarantine_id)
 
 
+def withdraw_automatic(connection: sqlite3.Connection, test_id: bytes, now: int) -> None:
+    """Withdraw a test's automatic quarantines in force, even if their decisions are final."""
+    end_expired(connection, test_id, now)
+    in_force = connection.execute(
+        "SELECT id FROM quarantines WHERE test_id = ? AND source = ? AND removed_at IS NULL",
+        (test_id, QuarantineSource.AUTO.value),
+    ).fetchall()
+    for (quarantine_id,) in in_force:
+        _withdraw(connection, quarantine_id, now)
+
+
 def apply_rules(
     connection: sqlite3.Connection,
     test: int,
@@ -104,9 +115,7 @@ def apply_rules(
             from_microseconds(created_at),
             begins_again=update.new is not None,
         )
-        at = to_microseconds(taken_back_at)
-        add_change(connection, active_id, ChangeAction.TAKEN_BACK, at, RULES)
-        connection.execute("DELETE FROM quarantines WHERE id = ?", (active_id,))
+        _withdraw(connection, active_id, to_microseconds(taken_back_at))
     if update.new is not None:
         new_id = derive_quarantine_id(uuid.UUID(bytes=test_id), ended).bytes
         connection.execute(
@@ -124,3 +133,9 @@ def apply_rules(
             ),
         )
         add_change(connection, new_id, ChangeAction.ADDED, now, RULES)
+
+
+def _withdraw(connection: sqlite3.Connection, quarantine_id: bytes, at: int) -> None:
+    """Delete a quarantine as if it had never existed; the log of changes has its end."""
+    add_change(connection, quarantine_id, ChangeAction.TAKEN_BACK, at, RULES)
+    connection.execute("DELETE FROM quarantines WHERE id = ?", (quarantine_id,))

@@ -22,6 +22,7 @@ from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount
 from indexing.store.sqlite import notices
+from indexing.store.sqlite.auto_quarantine import withdraw_automatic
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.executions import mark_stale
 from indexing.store.sqlite.histories import forget_history
@@ -100,9 +101,9 @@ def drop_misdated(
 
 
 def forget_test(
-    connection: sqlite3.Connection, repository: RepositoryName, test_name: str
+    connection: sqlite3.Connection, repository: RepositoryName, test_name: str, now: datetime
 ) -> ForgetCount:
-    """Remove a test and everything that is stored of it."""
+    """Remove a test and everything that is stored of it; its quarantines keep their log."""
     test_id = derive_test_id(repository, test_name).bytes
     found = connection.execute(
         "SELECT id, repository_id FROM tests WHERE test_id = ?", (test_id,)
@@ -115,10 +116,7 @@ def forget_test(
         (test,),
     ).fetchall()
     delete_executions(connection, [row[0] for row in left], _evaluate_again)
-    connection.execute(
-        "DELETE FROM quarantines WHERE test_id = ? AND source = 'auto' AND removed_at IS NULL",
-        (test_id,),
-    )
+    withdraw_automatic(connection, test_id, to_microseconds(now))
     connection.execute(
         "UPDATE quarantines SET is_recovered = 0, recovery = NULL"
         " WHERE test_id = ? AND removed_at IS NULL",

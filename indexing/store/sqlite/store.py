@@ -287,7 +287,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         of_test = ExecutionSelection(repository, test_name=test_name)
         removed = await self.remove_executions(of_test, now, progress)
         last = await self._connections.write(
-            partial(removal.forget_test, repository=repository, test_name=test_name)
+            partial(removal.forget_test, repository=repository, test_name=test_name, now=now)
         )
         # Removing executions that arrived meanwhile may have made other tests stale.
         await self.refresh_tests(now, progress, repository)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from indexing.errors import InvalidValueError
@@ -33,6 +33,10 @@ class Repository:
     auto_quarantine: bool = False
     ignore_broken_on_default_branch: bool = False
     quarantine_after: int = 0
+
+    def differs_beside_branch(self, other: Repository) -> bool:
+        """Return whether a setting other than the default branch differs."""
+        return replace(self, default_branch=other.default_branch) != other
 
 
 @dataclass(frozen=True, slots=True)

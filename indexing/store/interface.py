@@ -303,8 +303,8 @@ class Writer(Protocol):
         passes do not end it. Results that arrive later but are older than the decision can end it:
         if they show that there was no reason, the quarantine is withdrawn as if it had never
         existed. So results dated before any decision lead to the same quarantines, in whatever
-        order they arrive. A decision is final once a setting of the repository changes or retention
-        removes results of the test.
+        order they arrive. A decision is final once a setting of the repository other than the
+        default branch changes, or retention removes results of the test.
         """
 
     async def remove_executions(

@@ -301,17 +301,19 @@ async def test_a_run_that_becomes_an_infrastructure_failure_withdraws_the_quaran
         assert [q.test_name for q in await listed(store)] == (["a", "b", "c"] * (names == "abc"))
 
 
-@pytest.mark.parametrize("final", ["settings", "retention"])
-async def test_a_decision_is_final_once_what_it_was_made_by_has_changed(
-    store: Store, final: str
+@pytest.mark.parametrize(
+    "change", [{"flaky_detection": False}, {"flaky_detection": False, "default_branch": "x"}, {}]
+)
+async def test_a_decision_is_final_once_a_setting_changes_or_retention_reaches_its_results(
+    store: Store, change: dict[str, Any]
 ) -> None:
     await set_up(store, auto_quarantine=True)
     await load(store, "P", at=-80, job="gone")
     await load(store, "F", at=5)
     before = await listed(store)
     assert [q.source for q in before] == [AUTO]
-    if final == "settings":
-        await set_up(store, LATER, flaky_detection=False)
+    if change:
+        await set_up(store, LATER, **change)
     else:
         await store.prune(after(hours=-79.5), LATER)
     await load(store, "P", at=4)

@@ -27,15 +27,15 @@ async def set_repository(
         # missing one.
         await mark_repository(cluster, routing_of(before.name), ahead=True)
         # A new settings version makes earlier automatic quarantines final. After a change of the
-        # default branch they stay open to review: a quarantine is withdrawn if the new branch has
-        # no evidence against its test.
-        same_branch = after.default_branch == before.default_branch
+        # default branch alone they stay open to review: a quarantine is withdrawn if the new branch
+        # has no evidence against its test.
+        makes_final = after.differs_beside_branch(before)
         try:
             await replace_repository(
                 cluster,
                 stored,
                 after,
-                settings_version=stored.settings_version + same_branch,
+                settings_version=stored.settings_version + makes_final,
                 announcement=describe_change(before, after, now),
             )
         except ConflictError:

@@ -42,10 +42,10 @@ def set_repository(
             " WHERE repository_id = ?",
             (repository_id,),
         )
-    if after.default_branch == before.default_branch and after != before:
+    if after.differs_beside_branch(before):
         # A decision made under other settings becomes final: these settings cannot check it again.
-        # A decision made for another default branch is not final: if the new branch has no evidence
-        # against a test, its quarantine is taken back.
+        # Another default branch alone makes none final: if the new branch has no evidence against a
+        # test, its quarantine is taken back.
         connection.execute(
             "UPDATE quarantines SET judged_until = NULL"
             " WHERE repository_id = ? AND judged_until IS NOT NULL",

@@ -381,9 +381,9 @@ class Writer(Protocol):
         """Remove events received and executions finished before that moment (retention).
 
         Changes of quarantines and notifications before it are removed too. Tests stay, with their
-        first and last failure and success, and so do quarantines. The derived data is recomputed,
-        as by `refresh_tests(now)`. The daily rows of tests stay too, except those of days before
-        both `before` and `rollups_before`, if it is set.
+        first and last failure and success, and so do quarantines in force. The derived data is
+        recomputed, as by `refresh_tests(now)`. The daily rows of tests stay too, except those of
+        days before both `before` and `rollups_before`, if it is set.
         """
 
     async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:

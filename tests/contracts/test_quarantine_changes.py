@@ -17,6 +17,7 @@ from indexing.models.quarantines import (
     ChangeAction,
     QuarantineChange,
     QuarantineChangeKey,
+    QuarantineQuery,
     QuarantineRequest,
 )
 from indexing.models.repositories import RepositoryChange
@@ -173,3 +174,20 @@ async def test_retention_removes_old_changes(store: Store) -> None:
         await store.add_quarantine(WIDGETS, request, after(days=number))
     await store.prune(after(days=1), after(days=2))
     assert [change.test_name for change in await read(store)] == ["t2", "t1"]
+
+
+async def test_retention_removes_old_expiries_that_no_write_has_recorded(store: Store) -> None:
+    for name, days in (("a", 1), ("b", 2), ("c", 3)):
+        request = QuarantineRequest(name, "x", expires_at=after(days=days))
+        await store.add_quarantine(WIDGETS, request, after(hours=days))
+    # The end of the second lies before the cutoff, but not in the past.
+    await store.prune(after(days=2.5), after(days=1.5))
+    in_force = QuarantineQuery(WIDGETS, after(days=1.5))
+    left = (await store.list_quarantines(in_force, Anchor(), None)).rows
+    assert [quarantine.test_name for quarantine in left] == ["b", "c"]
+    expiries = [(ChangeAction.EXPIRED, name, None) for name in "cb"]
+    assert told(await read(store)) == expiries
+    await store.add_quarantine(WIDGETS, QuarantineRequest("a", "x"), after(days=4))
+    assert told(await read(store)) == [(ChangeAction.ADDED, "a", UNKNOWN), *expiries]
+    await store.prune(after(days=2.5), after(days=4))
+    assert told(await read(store))[1:] == expiries[:1]

@@ -25,7 +25,7 @@ from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import ends_before
 from indexing.store.elasticsearch.outbox import prune_outbox
-from indexing.store.elasticsearch.quarantine_changes import prune_changes
+from indexing.store.elasticsearch.quarantine_changes import prune_changes, prune_expiries
 from indexing.store.elasticsearch.search_generations import begin_generation, end_generation
 from indexing.store.interface import PruneCount, Steps, StoreStatus
 from indexing.timestamps import to_microseconds
@@ -82,6 +82,7 @@ async def prune(
     await run_counts.drop_before(cluster, until)
     await prune_days(cluster, event_day_counts.KIND, day_number(until) + 1)
     await prune_changes(cluster, until)
+    await prune_expiries(cluster, until, now)
     await prune_outbox(cluster, until)
     if rollups_before is not None:
         await prune_days(cluster, PAST, day_of(min(before, rollups_before)))

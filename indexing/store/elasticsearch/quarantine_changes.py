@@ -1,7 +1,7 @@
 """The log of changes of quarantines: documents in the control index.
 
 An expired quarantine gets its document in the log only once a later write ends it. Until then,
-lists derive the expiry from the quarantine.
+lists derive the expiry from the quarantine. Retention ends old ones without a document.
 
 A change is first stored in the slot of its quarantine, together with the change itself. Then its
 document is written, and the slot is cleared. If the process is killed in between, the next write of
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
@@ -34,6 +34,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     change_of,
     document_of,
     slot_of,
+    slot_of_hit,
     writing,
 )
 from indexing.timestamps import to_microseconds
@@ -135,6 +136,41 @@ async def prune_changes(cluster: Cluster, before: int) -> None:
             Operation("delete", cluster.layout.control, hit["_id"], hit["_routing"]) for hit in hits
         ]
         await bulk.send(cluster.connection, operations, visible=True)
+
+
+async def prune_expiries(cluster: Cluster, before: int, now: datetime) -> None:
+    """End the quarantines that expired before that moment, in microseconds.
+
+    Their expiries are not recorded, because `prune_changes` would delete them.
+    """
+    # Another process may write a slot after it was read; then it is read again.
+    while not await _try_prune_expiries(cluster, before, now):
+        await cluster.connection.refresh(cluster.layout.quarantines)
+
+
+async def _try_prune_expiries(cluster: Cluster, before: int, now: datetime) -> bool:
+    """End these quarantines; return whether all of them are ended."""
+    filters: list[dict[str, Any]] = [
+        {"exists": {"field": "quarantine_id"}},
+        {"range": {"expires_at": {"lt": before}}},
+        {"range": {"expires_at": {"lte": to_microseconds(now)}}},
+    ]
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": {"bool": {"filter": filters}},
+        "sort": [{"scope": "asc"}],
+        "seq_no_primary_term": True,
+    }
+    are_ended = True
+    async for hits in scan(cluster.connection, cluster.layout.quarantines, body):
+        slots = [slot_of_hit(hit) for hit in hits]
+        ended = [
+            slot.ended_with(slot.record.expires_at) for slot in slots if slot.record is not None
+        ]
+        operations = [writing(cluster, slot) for slot in ended]
+        outcomes = await bulk.send(cluster.connection, operations, visible=True)
+        are_ended = are_ended and not any(outcome.conflicts for outcome in outcomes)
+    return are_ended
 
 
 async def _read(

@@ -1,7 +1,7 @@
 """The log of changes of quarantines.
 
 An expired quarantine gets its row in the log only once a later write ends it. Until then, lists
-derive the expiry from the quarantine.
+derive the expiry from the quarantine. Retention ends old ones without a row.
 """
 
 from __future__ import annotations
@@ -88,6 +88,22 @@ def prune_changes(connection: sqlite3.Connection, before: datetime, limit: int) 
         "DELETE FROM quarantine_changes WHERE id IN"
         " (SELECT id FROM quarantine_changes WHERE at < ? ORDER BY at LIMIT ?)",
         (to_microseconds(before), limit),
+    )
+    return done.rowcount
+
+
+def prune_expiries(
+    connection: sqlite3.Connection, before: datetime, now: datetime, limit: int
+) -> int:
+    """End up to `limit` quarantines that expired before that moment; return their number.
+
+    Their expiries are not recorded, because `prune_changes` would delete them.
+    """
+    done = connection.execute(
+        "UPDATE quarantines SET removed_at = expires_at, evidence_until = expires_at WHERE id IN"
+        " (SELECT id FROM quarantines WHERE removed_at IS NULL AND expires_at < ?"
+        " AND expires_at <= ? LIMIT ?)",
+        (to_microseconds(before), to_microseconds(now), limit),
     )
     return done.rowcount
 

@@ -371,6 +371,8 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         await self._repeat(
             partial(quarantine_changes.prune_changes, before=before, limit=_PRUNED_A_STEP)
         )
+        expiries = partial(quarantine_changes.prune_expiries, before=before, now=now)
+        await self._repeat(partial(expiries, limit=_PRUNED_A_STEP))
         await self._repeat(partial(outbox.prune_outbox, before=before, limit=_PRUNED_A_STEP))
         if rollups_before is not None:
             for step in (rollups.prune_days, run_days.prune_past_days):

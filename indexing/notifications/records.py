@@ -74,6 +74,7 @@ def noticed_to_record(noticed: Noticed) -> dict[str, Any]:
         "since": to_microseconds(noticed.since),
         "at": microseconds_or_none(noticed.at),
         "count": noticed.count,
+        "began": microseconds_or_none(noticed.began),
     }
 
 
@@ -83,4 +84,5 @@ def noticed_from_record(record: Mapping[str, Any]) -> Noticed:
         from_microseconds(record["since"]),
         moment_or_none(record["at"]),
         record["count"],
+        moment_or_none(record.get("began")),
     )

@@ -7,7 +7,7 @@ test's next results after that day, if it is still true then.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -38,24 +38,28 @@ class Noticed:
     """The health of a test in its last notification, for one subscription.
 
     `since` identifies the subscription. `at` is the time of the last notification, None if there
-    was none yet. `count` is the number of notifications.
+    was none yet. `count` is the number of notifications. `began` is when this record began, None
+    for one of an earlier release: a test that is forgotten and comes back counts from 0 again.
     """
 
     status: HealthStatus
     since: datetime
     at: datetime | None = None
     count: int = 0
+    began: datetime | None = None
 
     def after_notification(self, status: HealthStatus, at: datetime) -> Noticed:
         """Return the record after another notification."""
-        return Noticed(status, self.since, at, self.count + 1)
+        return replace(self, status=status, at=at, count=self.count + 1)
 
 
-def noticed_by(subscription: Subscription, stored: Noticed | None, before: HealthStatus) -> Noticed:
-    """Return the record for the subscription; without a stored one, it starts with `before`."""
+def noticed_by(
+    subscription: Subscription, stored: Noticed | None, before: HealthStatus, now: datetime
+) -> Noticed:
+    """Return the record for the subscription; without a stored one, it begins with `before`."""
     if stored is not None and stored.since == subscription.since:
         return stored
-    return Noticed(before, subscription.since)
+    return Noticed(before, subscription.since, began=now)
 
 
 def type_of_change(before: HealthStatus, after: HealthStatus) -> NotificationType | None:
@@ -79,9 +83,11 @@ def notice_health(
     kind = type_of_change(noticed.status, status)
     if kind is None or is_quiet(noticed.at, now):
         return None
-    since = noticed.since.isoformat()
+    # The record is stored before the notification, so one that is repeated has the same id.
+    began = () if noticed.began is None else (noticed.began.isoformat(),)
+    parts = (noticed.since.isoformat(), str(noticed.count), *began)
     return Notification(
-        derive_notification_id(test_id, kind.value, since, str(noticed.count)),
+        derive_notification_id(test_id, kind.value, *parts),
         kind,
         now,
         test_id,

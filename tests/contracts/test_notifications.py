@@ -164,6 +164,24 @@ async def test_a_flapping_test_is_notified_once_a_day(store: Store, webhook: Web
     assert last[0].previous is HealthStatus.BROKEN
 
 
+async def test_a_forgotten_test_that_breaks_again_is_a_new_notification(
+    store: Store, webhook: Webhook
+) -> None:
+    runs = Runs(store)
+    ids = set()
+    for day in range(2):
+        await runs.load(after(days=3 * day), hinge=P)
+        await runs.break_(after(days=3 * day, hours=1), "hinge")
+        *_, found = await store.list_outbox(webhook.id, 100)
+        assert found.type is BROKEN
+        ids.add(found.id)
+        # A dead letter stays, and must not hide the new one.
+        await store.give_up(webhook.id, [found.id])
+        await store.forget_test(WIDGETS, "hinge", after(days=3 * day + 1))
+    assert len(ids) == 2
+    assert (await store.count_outbox(webhook.id)).dead == 2
+
+
 async def test_a_quarantine_is_notified_once_a_day(store: Store, webhook: Webhook) -> None:
     request = QuarantineRequest("hinge", "it sticks", branch="release/*")
     for hour in range(3):

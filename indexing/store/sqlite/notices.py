@@ -51,9 +51,8 @@ def notify_health(
     if subscription is None:
         return
     state = _read(connection, test_id, _HEALTH)
-    noticed = noticed_by(
-        subscription, None if state is None else noticed_from_record(state), before
-    )
+    stored = None if state is None else noticed_from_record(state)
+    noticed = noticed_by(subscription, stored, before, now)
     due = notice_health(noticed, after, now, uuid.UUID(bytes=test_id), test_name)
     if due is not None:
         enqueue(connection, subscription, due)

@@ -15,7 +15,6 @@ from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 from indexing.notifications.rules import (
     Noticed,
-    Subscription,
     notice_health,
     noticed_by,
     type_of_change,
@@ -176,20 +175,19 @@ def _derive(test: JudgedTest, rules: RuleInputs, before: StoredTest) -> StoredTe
             for each in identities
         },
         test.rollups.stored_as(),
-        _notice(rules.subscription, before, test.judgement.health.health_status),
+        _notice(rules, before, test.judgement.health.health_status),
         write_history(test.rollups.history).decode(),
     )
 
 
-def _notice(
-    subscription: Subscription | None, before: StoredTest, status: HealthStatus
-) -> Noticed | None:
+def _notice(rules: RuleInputs, before: StoredTest, status: HealthStatus) -> Noticed | None:
     """Return the record of what webhooks were last notified of.
 
     It is stored with the new health before the notification is written, so that a kill in between
     loses no notification.
     """
-    if subscription is None:
+    if rules.subscription is None:
         return before.noticed
-    noticed = noticed_by(subscription, before.noticed, before.health.health_status)
+    health = before.health.health_status
+    noticed = noticed_by(rules.subscription, before.noticed, health, rules.now)
     return before.noticed if type_of_change(noticed.status, status) is None else noticed

@@ -36,13 +36,15 @@ async def load(store: Store, round_: int, conclusion: Conclusion) -> None:
     await store.write_results(WIDGETS, runs)
 
 
-async def refresh(store: Store, round_: int) -> None:
-    await store.refresh_tests(after(minutes=round_ * 10 + 9), repository=WIDGETS)
+async def refresh(store: Store, round_: int, seconds: int = 0) -> None:
+    now = after(minutes=round_ * 10 + 9, seconds=seconds)
+    await store.refresh_tests(now, repository=WIDGETS)
 
 
-async def quarantine(store: Store, round_: int) -> None:
+async def quarantine(store: Store, round_: int, seconds: int = 0) -> None:
     request = QuarantineRequest(f"test {round_}", "it sticks")
-    await store.add_quarantine(WIDGETS, request, after(minutes=round_ * 10 + 9))
+    now = after(minutes=round_ * 10 + 9, seconds=seconds)
+    await store.add_quarantine(WIDGETS, request, now)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ async def test_the_next_call_completes_the_notification_of_a_killed_change(
     store: ElasticsearchStore,
     other: ElasticsearchStore,
     monkeypatch: pytest.MonkeyPatch,
-    change: Callable[[Store, int], Awaitable[None]],
+    change: Callable[..., Awaitable[None]],
     expected: list[NotificationType],
 ) -> None:
     # The dead hold no lease for long.
@@ -76,7 +78,7 @@ async def test_the_next_call_completes_the_notification_of_a_killed_change(
             await change(store, allowed)
             killed = False
         except KilledError:
-            await change(other, allowed)
+            await change(other, allowed, 5)
         told = await other.list_outbox(webhook.id, 100)
         assert sorted(each.type for each in told) == sorted(expected), allowed
         assert {each.test_name for each in told} == {f"test {allowed}"}

@@ -27,7 +27,10 @@ _SOUND: Final = frozenset({HealthStatus.HEALTHY, HealthStatus.UNKNOWN})
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The webhooks of a repository; `since` is when the oldest of them was added."""
+    """The webhooks of a repository.
+
+    `since` identifies the subscription. A webhook that is removed leaves it to the others.
+    """
 
     webhooks: tuple[uuid.UUID, ...]
     since: datetime

@@ -182,6 +182,42 @@ async def test_a_forgotten_test_that_breaks_again_is_a_new_notification(
     assert (await store.count_outbox(webhook.id)).dead == 2
 
 
+async def test_a_webhook_that_is_removed_takes_nothing_from_the_others(
+    store: Store, webhook: Webhook
+) -> None:
+    runs = Runs(store)
+    await runs.load(NOON, hinge=P, door=P)
+    await runs.break_(after(hours=1), "hinge", "door")
+    later = make_webhook(at=after(minutes=1))
+    await store.add_webhook(later)
+    await runs.mend(after(hours=3), "hinge")
+    # The new one is added before the old ones are removed.
+    last = make_webhook(at=after(hours=5))
+    await store.add_webhook(last)
+    assert await store.remove_webhook(WIDGETS, webhook.id)
+    assert await store.remove_webhook(WIDGETS, later.id)
+    # No other notification within a day, and after it the one that was suppressed.
+    await runs.mend(after(hours=6), "door")
+    assert await outbox(store, last) == []
+    await runs.load(after(hours=26), hinge=P, door=P)
+    assert sorted(await outbox(store, last)) == [(RECOVERED, "door"), (RECOVERED, "hinge")]
+
+
+async def test_after_all_webhooks_were_removed_notifications_begin_anew(
+    store: Store, webhook: Webhook
+) -> None:
+    runs = Runs(store)
+    await runs.break_(NOON, "hinge")
+    await store.remove_webhook(WIDGETS, webhook.id)
+    await runs.mend(after(hours=1), "hinge")
+    later = make_webhook(at=after(hours=2))
+    await store.add_webhook(later)
+    await runs.load(after(hours=3), hinge=P)
+    assert await outbox(store, later) == []
+    await runs.break_(after(hours=4), "hinge")
+    assert await outbox(store, later) == [(BROKEN, "hinge")]
+
+
 async def test_a_quarantine_is_notified_once_a_day(store: Store, webhook: Webhook) -> None:
     request = QuarantineRequest("hinge", "it sticks", branch="release/*")
     for hour in range(3):

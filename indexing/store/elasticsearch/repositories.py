@@ -38,7 +38,7 @@ class StoredRepository:
     repository: Repository
     settings_version: int
     announcement: StoredEvent | None
-    # The time at which each webhook was added, by its id.
+    # The time at which each webhook was added; the oldest may have the time of a removed one.
     webhooks: Mapping[uuid.UUID, datetime]
     document: Document
 

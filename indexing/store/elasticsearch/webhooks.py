@@ -11,6 +11,7 @@ import base64
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Final
 
 from indexing.errors import TooManyWebhooksError
@@ -73,7 +74,7 @@ async def remove_webhook(
         return False
     stored = await make_known(cluster, repository)
     while webhook_id in stored.webhooks:
-        webhooks = {id_: at for id_, at in stored.webhooks.items() if id_ != webhook_id}
+        webhooks = _without(webhook_id, stored.webhooks)
         with suppress(ConflictError):
             await replace_webhooks(cluster, stored, webhooks)
         stored = await make_known(cluster, repository)
@@ -81,6 +82,16 @@ async def remove_webhook(
     await cluster.connection.request("DELETE", target, allow={_MISSING})
     await drop_outbox_of(cluster, webhook_id)
     return True
+
+
+def _without(
+    webhook_id: uuid.UUID, webhooks: Mapping[uuid.UUID, datetime]
+) -> Mapping[uuid.UUID, datetime]:
+    """Return the others; the oldest inherits the earliest time, so the subscription continues."""
+    others = {id_: at for id_, at in webhooks.items() if id_ != webhook_id}
+    if others:
+        others[min(others, key=lambda id_: others[id_])] = min(webhooks.values())
+    return others
 
 
 def _check_room(stored: StoredRepository, webhook: Webhook) -> None:

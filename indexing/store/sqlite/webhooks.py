@@ -62,12 +62,34 @@ def list_webhooks(
 def remove_webhook(
     connection: sqlite3.Connection, repository: RepositoryName, webhook_id: uuid.UUID
 ) -> bool:
-    removed = connection.execute(
-        "DELETE FROM webhooks WHERE id = ?"
-        " AND repository_id = (SELECT id FROM repositories WHERE key = ?)",
+    row = connection.execute(
+        "SELECT w.repository_id FROM webhooks w JOIN repositories r ON r.id = w.repository_id"
+        " WHERE w.id = ? AND r.key = ?",
         (webhook_id.bytes, repository.key),
+    ).fetchone()
+    if row is None:
+        return False
+    (repository_id,) = row
+    before = find_subscription(connection, repository_id)
+    connection.execute("DELETE FROM webhooks WHERE id = ?", (webhook_id.bytes,))
+    after = find_subscription(connection, repository_id)
+    if before is not None and after is not None and before.since != after.since:
+        _continue(connection, repository_id, before, after)
+    return True
+
+
+def _continue(
+    connection: sqlite3.Connection, repository_id: int, before: Subscription, after: Subscription
+) -> None:
+    """Keep what webhooks were notified of, for those that are left."""
+    # Records about quarantines are the bare time; they name no subscription.
+    connection.execute(
+        "UPDATE notices"
+        " SET state = CAST(json_set(CAST(state AS TEXT), '$.since', ?) AS BLOB)"
+        " WHERE test_id IN (SELECT test_id FROM tests WHERE repository_id = ?)"
+        " AND json_extract(CAST(state AS TEXT), '$.since') = ?",
+        (to_microseconds(after.since), repository_id, to_microseconds(before.since)),
     )
-    return removed.rowcount > 0
 
 
 def find_subscription(connection: sqlite3.Connection, repository_id: int) -> Subscription | None:

@@ -235,10 +235,19 @@ async def test_a_quarantine_is_notified_once_a_day(store: Store, webhook: Webhoo
     assert await outbox(store, webhook) == [(QUARANTINED, "hinge")]
 
 
-async def test_automatic_quarantines_are_notified(store: Store, webhook: Webhook) -> None:
+async def test_automatic_quarantines_are_notified_after_their_cause(
+    store: Store, webhook: Webhook
+) -> None:
     await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
-    await Runs(store).break_(after(hours=1), "hinge")
-    assert sorted(await outbox(store, webhook)) == [(QUARANTINED, "hinge"), (BROKEN, "hinge")]
+    names = [f"hinge{number}" for number in range(8)]
+    await Runs(store).break_(after(hours=1), *names)
+    found = await outbox(store, webhook)
+    assert sorted(found) == sorted((kind, name) for kind in (BROKEN, QUARANTINED) for name in names)
+    assert all(found.index((BROKEN, name)) < found.index((QUARANTINED, name)) for name in names)
+    # They have the time of the refresh.
+    assert {each.at for each in await store.list_outbox(webhook.id, 100)} == {
+        after(hours=1, minutes=5)
+    }
 
 
 async def test_the_expiry_of_a_quarantine_is_notified_a_day_before(

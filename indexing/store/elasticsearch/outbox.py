@@ -11,7 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from indexing.models.notifications import MAX_FOUND, Notification, OutboxCount
+from indexing.models.notifications import (
+    MAX_FOUND,
+    Notification,
+    NotificationType,
+    OutboxCount,
+)
 from indexing.notifications.records import from_record, retry_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client import bulk
@@ -46,7 +51,7 @@ async def enqueue(
                 "kind": WAITING,
                 "repository_id": webhook.hex,
                 "key_id": str(notification.id),
-                "created_at": to_microseconds(notification.at),
+                "created_at": _place_of(notification),
                 "notification": to_record(notification),
             },
         )
@@ -54,6 +59,15 @@ async def enqueue(
         for webhook in subscription.webhooks
     ]
     await bulk.send(cluster.connection, operations, visible=True)
+
+
+def _place_of(notification: Notification) -> int:
+    """Return the time by which it is sorted, in microseconds.
+
+    A change of health comes before the quarantine that it causes in the same refresh.
+    """
+    is_effect = notification.type is NotificationType.QUARANTINED
+    return to_microseconds(notification.at) + is_effect
 
 
 async def find_waiting(cluster: Cluster) -> Collection[uuid.UUID]:

@@ -220,10 +220,11 @@ class Step:
         # may mean that a rebuild has ended and deleted the older generation, or that the one which
         # filled it was interrupted.
         kept = [test for test in judged if test.test_id not in conflicts]
+        # Before the rules, so that a quarantine is never sent before the change that caused it.
+        await notify(self.cluster, [each for each in results if each.test.test_id not in conflicts])
         sent, (ruled, quarantines) = await run_both(
             self._write_rows(rows, listed), apply_rules(self.cluster, self.rules, kept, self.slots)
         )
-        await notify(self.cluster, [each for each in results if each.test.test_id not in conflicts])
         gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
         answers = AnswerChanges(

@@ -127,6 +127,33 @@ async def test_first_and_last_that_outlived_their_executions_survive_an_undo(sto
     assert (found.last_failure_at, found.last_success_at) == (None, after(hours=1))
 
 
+async def test_undoing_a_run_of_another_branch_leaves_first_and_last_as_they_are(
+    store: Store,
+) -> None:
+    await load(store, make_run("1", commit="a", pull=PULL), ("t", FAILED))
+    await load(store, make_run("2", commit="b"), ("t", PASSED), at=1)
+    await load(store, make_run("3", commit="c"), ("t", SKIPPED), at=48)
+    await store.prune(after(hours=24), NOON)
+    before = (await detail(store, "t")).health
+    assert (before.first_failure_at, before.last_success_at) == (NOON, after(hours=1))
+    for hour in (0, 1):
+        await load(store, make_run("9", branch="dev", commit="z"), ("t", PASSED), at=hour)
+    assert await store.remove_executions(of_run("9"), NOON) == 2
+    assert (await detail(store, "t")).health == before
+
+
+async def test_an_undo_after_a_change_of_the_default_branch_is_about_the_new_one(
+    store: Store,
+) -> None:
+    await load(store, make_run("1"), ("t", FAILED))
+    await load(store, make_run("2", branch="dev", commit="z"), ("t", FAILED))
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="dev"), NOON)
+    await store.remove_executions(of_run("1"), NOON)
+    assert (await detail(store, "t")).health.first_failure_commit == "z"
+    await store.remove_executions(of_run("2"), NOON)
+    assert (await detail(store, "t")).health.first_failure_at is None
+
+
 async def test_undoing_a_part_of_a_job_evaluates_the_whole_job_again(store: Store) -> None:
     names = [f"t{n}" for n in range(20)]
     await load(store, make_run("1", commit="a"), *((n, FAILED) for n in names))

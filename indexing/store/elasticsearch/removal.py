@@ -1,9 +1,9 @@
 """Removes executions on behalf of an operator, and updates or deletes their tests.
 
 The bounds of a test (first failure, last failure, last success) outlive their executions. So the
-dirty markers before and after a removal list the bounds that may come from removed executions, and
-the runs to judge again. The next refresh handles both. If the process is killed at any point, a
-marker remains, or executions that the next call finds.
+dirty markers before and after a removal list the bounds that may come from removed executions, with
+their branches, and the runs to judge again. The next refresh handles both. If the process is killed
+at any point, a marker remains, or executions that the next call finds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     slot_of_hit,
     write_slot,
 )
-from indexing.store.elasticsearch.tests import BOUNDS, source_of, test_of
+from indexing.store.elasticsearch.tests import BOUNDS, RemovedBound, source_of, test_of
 from indexing.store.interface import ForgetCount, Steps
 from indexing.timestamps import from_microseconds, to_microseconds
 
@@ -136,7 +136,7 @@ async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> i
         "size": _ROWS_A_PAGE,
         "query": query,
         "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
-        "_source": ["test_id", "run", TIME],
+        "_source": ["test_id", "run", "branch", TIME],
     }
     removed = 0
     pages = scan(cluster.connection, cluster.layout.executions, body, routing=routing)
@@ -148,7 +148,10 @@ async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> i
             marker_id = dirty_markers.new_marker_id()
             tests = {source["test_id"] for source in sources}
             follow_up = FollowUp(
-                frozenset((source["test_id"], source[TIME]) for source in sources),
+                frozenset(
+                    (source["test_id"], RemovedBound(source[TIME], source["branch"]))
+                    for source in sources
+                ),
                 frozenset(source["run"] for source in sources),
             )
             before, after = (
@@ -231,8 +234,8 @@ async def _find_runs(
 
 async def _find_misdated_bounds(
     cluster: Cluster, routing: str, accepted: AcceptedTimes
-) -> AsyncIterator[frozenset[tuple[str, int]]]:
-    """Yield the bounds of tests outside the accepted times, as (test, microseconds)."""
+) -> AsyncIterator[frozenset[tuple[str, RemovedBound]]]:
+    """Yield the bounds of tests outside the accepted times."""
     earliest, latest = to_microseconds(accepted.earliest), to_microseconds(accepted.latest)
     body = {
         "size": _ROWS_A_PAGE,
@@ -242,7 +245,7 @@ async def _find_misdated_bounds(
     }
     async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=routing):
         found = frozenset(
-            (hit["_id"], moment)
+            (hit["_id"], RemovedBound(moment, None))
             for hit in hits
             for moment in hit["_source"].values()
             if moment is not None and not earliest <= moment <= latest

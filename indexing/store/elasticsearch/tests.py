@@ -30,6 +30,13 @@ from indexing.timestamps import microseconds_or_none, moment_or_none
 BOUNDS: Final = ("first_failure_at", "last_failure_at", "last_success_at")
 
 
+class RemovedBound(NamedTuple):
+    """A time in microseconds at which a bound is removed if it is of that branch; None: of any."""
+
+    moment: int
+    branch: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class JobRollup:
     """The roll-up of one (pipeline, job), as text.
@@ -87,12 +94,13 @@ class StoredTest:
             last_success_at=None,
         )
 
-    def without(self, removed: Collection[int]) -> StoredTest:
-        """Return the test without the bounds at these moments, in microseconds."""
+    def without(self, removed: Collection[RemovedBound]) -> StoredTest:
+        """Return the test without these bounds."""
+        moments = {each.moment for each in removed if each.branch in (None, self.branch)}
         gone: dict[str, Any] = {
             bound: None
             for bound in BOUNDS
-            if microseconds_or_none(getattr(self.health, bound)) in removed
+            if microseconds_or_none(getattr(self.health, bound)) in moments
         }
         if "first_failure_at" in gone:
             gone |= {"first_failure_commit": None, "first_failure_pull": None}

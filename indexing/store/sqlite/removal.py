@@ -1,8 +1,8 @@
 """Removes executions for an operator and corrects the derived data of their tests.
 
 The bounds of a test (first failure, last failure, last success) outlive the executions that they
-come from. So a bound that may come from a removed execution is cleared in the same transaction and
-recomputed from the remaining executions.
+come from, which are those on the default branch. So a bound that may come from a removed execution
+is cleared in the same transaction and recomputed from the remaining executions.
 """
 
 from __future__ import annotations
@@ -66,11 +66,14 @@ def remove_some(connection: sqlite3.Connection, selection: ExecutionSelection, l
     """Remove up to `limit` of the selected executions; return their number."""
     where, values = _conditions(selection)
     rows = connection.execute(
-        f"SELECT e.id, i.test, e.finished_at FROM {_SOURCE} WHERE {where} LIMIT ?",
+        "SELECT e.id, i.test, e.finished_at,"
+        " (SELECT b.name FROM branches b WHERE b.id = e.branch) = p.default_branch"
+        f" FROM {_SOURCE} WHERE {where} LIMIT ?",
         (*values, limit),
     ).fetchall()
-    _drop_bounds(connection, {(test, moment) for _, test, moment in rows})
-    mark_stale(connection, {test for _, test, _ in rows})
+    # A change of the default branch has cleared the bounds of another one.
+    _drop_bounds(connection, {(test, moment) for _, test, moment, is_default in rows if is_default})
+    mark_stale(connection, {test for _, test, *_ in rows})
     delete_executions(connection, [row[0] for row in rows], _evaluate_again)
     return len(rows)
 

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
@@ -26,6 +27,7 @@ from indexing.store.elasticsearch.derived.arrivals import (
     read_arrivals,
     write_arrivals,
 )
+from indexing.store.elasticsearch.tests import RemovedBound
 from indexing.yielding import LoopYielder
 
 # The deadline of a marker before its change: longer than a write can take with all its retries.
@@ -44,12 +46,11 @@ class FollowUp:
 
     `runs` are the ids of runs to judge again, because some of their executions were stored or
     removed. `arrivals` are the arrivals of these runs to count again, each with a UTC day; None
-    means all of them. `bounds` are pairs of (test, microseconds): a first or last failure or
-    success at that time may come from a removed execution, so it is recomputed from the remaining
-    executions.
+    means all of them. `bounds` are (test, removed bound): a first or last failure or success at
+    that time may come from a removed execution, so it is recomputed from the remaining executions.
     """
 
-    bounds: frozenset[tuple[str, int]] = frozenset()
+    bounds: frozenset[tuple[str, RemovedBound]] = frozenset()
     runs: frozenset[str] = frozenset()
     arrivals: frozenset[tuple[str, int]] | None = None
 
@@ -110,7 +111,12 @@ def marker_operation(
         "ahead_until": time.time() + AHEAD_SECONDS if ahead else 0,
     }
     if follow_up != NO_FOLLOW_UP:
-        source["removed"] = {"bounds": sorted(follow_up.bounds), "runs": sorted(follow_up.runs)}
+        bounds = [(test, *bound) for test, bound in follow_up.bounds]
+        source["removed"] = {
+            "bounds": [[test, moment] for test, moment, _ in bounds],
+            "branches": [branch for _, _, branch in bounds],
+            "runs": sorted(follow_up.runs),
+        }
         if follow_up.arrivals is not None:
             source["removed"]["arrivals"] = sorted(follow_up.arrivals)
     if arrivals is not None:
@@ -243,7 +249,12 @@ def collect_arrivals(markers: Sequence[DirtyMarker]) -> dict[str, list[Arrival]]
 def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
     if source is None:
         return NO_FOLLOW_UP
-    bounds = frozenset((test, moment) for test, moment in source["bounds"])
+    # Markers of an earlier release have no branches.
+    branches = source.get("branches") or repeat(None)
+    bounds = frozenset(
+        (test, RemovedBound(moment, branch))
+        for (test, moment), branch in zip(source["bounds"], branches, strict=False)
+    )
     # Markers of a removal contain no arrivals, and neither do markers of an earlier release.
     named = source.get("arrivals")
     arrivals = None if named is None else frozenset((arrival, day) for arrival, day in named)

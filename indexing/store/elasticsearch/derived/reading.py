@@ -21,6 +21,7 @@ from indexing.store.elasticsearch.derived.run_counts import Counted
 from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.store.elasticsearch.repositories import document_routed
+from indexing.store.elasticsearch.tests import RemovedBound
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +30,23 @@ class Work:
 
     `new` has the new executions by test, for tests of which all changes are known. `arrivals` are
     the arrivals to count again, each with a UTC day; None if the markers do not name them.
-    `removed` has the times of removed executions by test, in microseconds.
+    `removed` has the bounds that may come from removed executions by test.
     """
 
     tests: Sequence[str]
     new: Mapping[str, Sequence[Arrival]]
     runs: Sequence[str]
     arrivals: frozenset[tuple[str, int]] | None
-    removed: Mapping[str, Collection[int]]
+    removed: Mapping[str, Collection[RemovedBound]]
 
     @classmethod
     def of(cls, markers: Sequence[DirtyMarker]) -> Work:
         follow_ups = [marker.follow_up for marker in markers]
-        removed: dict[str, set[int]] = {}
+        removed: dict[str, set[RemovedBound]] = {}
         arrivals: set[tuple[str, int]] | None = set()
         for follow_up in follow_ups:
-            for test, moment in follow_up.bounds:
-                removed.setdefault(test, set()).add(moment)
+            for test, bound in follow_up.bounds:
+                removed.setdefault(test, set()).add(bound)
             if follow_up.arrivals is None and follow_up.runs:
                 arrivals = None
             elif arrivals is not None:

@@ -24,7 +24,7 @@ from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.derived.auto_quarantine import JudgedTest, RuleInputs
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.search.query import key_of
-from indexing.store.elasticsearch.tests import StoredRow, StoredTest, source_of
+from indexing.store.elasticsearch.tests import RemovedBound, StoredRow, StoredTest, source_of
 from indexing.store.row_values import RowValues
 
 
@@ -145,9 +145,9 @@ def judge_test(
     stored: StoredTest,
     rollups: RollupsOfTest,
     rules: RuleInputs,
-    removed: Collection[int],
+    removed: Collection[RemovedBound],
 ) -> JudgedTest:
-    """Judge a stored test; `removed` are times of removed executions, in microseconds."""
+    """Judge a stored test; `removed` are the bounds that may come from removed executions."""
     test = stored.without(removed)
     evaluate = partial(
         judge_rollups,

@@ -38,7 +38,7 @@ from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.store.elasticsearch.repositories import stored_of
 from indexing.store.elasticsearch.search_generations import REPLACED
-from indexing.store.elasticsearch.tests import StoredTest, test_of
+from indexing.store.elasticsearch.tests import RemovedBound, StoredTest, test_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Step:
     slots: Mapping[str, QuarantineSlot]
     merged: Mapping[str, RollupsOfTest]
     counts: Mapping[str, int]
-    # The times of removed executions by test, in microseconds.
-    removed: Mapping[str, Collection[int]]
+    # The bounds that may come from removed executions, by test.
+    removed: Mapping[str, Collection[RemovedBound]]
     lease: RefreshLease
     counting: Counting
     recount: list[str] = field(default_factory=list)

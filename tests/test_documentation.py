@@ -139,7 +139,7 @@ HEALTH_SENTENCES = (
     f"(0 to {MAX_QUARANTINE_AFTER}, 0 by default)",
     # The diagram has a shorter form.
     f"Window: the {WINDOW.days} UTC days",
-    f"Newest verdict at most {LIVE_FOR.days} days",
+    f"at most {LIVE_FOR.days} days older than the test's newest?",
     f"Newest {BROKEN_STREAK} failed, or the newest",
     f"or the newest and {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN}?",
     f"At least {DENSE_VERDICTS_A_DAY} verdicts a day?",

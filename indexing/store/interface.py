@@ -361,8 +361,8 @@ class Writer(Protocol):
         """End a quarantine; return false if the repository has none with that id in force.
 
         If it covered every branch, an automatic one for that test starts again only on a failed or
-        retried execution on the default branch that is newer than all stored ones. After an expired
-        quarantine, the execution has to be newer than its end.
+        retried execution on the default branch that is newer than all such executions stored now.
+        After an expired quarantine, the execution has to be newer than its end.
         """
 
     async def add_key(self, key: ApplicationKey) -> None:

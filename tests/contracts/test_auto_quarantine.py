@@ -202,6 +202,7 @@ async def test_one_that_was_removed_comes_back_on_newer_evidence_only(
     if by_hand:
         await store.add_quarantine(WIDGETS, QuarantineRequest("t", "by hand"), NOON)
     await load(store, "FP", at=10, commit="a")
+    await load(store, "P", at=21)
     (before,) = await listed(store)
     await remove_all(store)
 
@@ -214,6 +215,7 @@ async def test_one_that_was_removed_comes_back_on_newer_evidence_only(
     await set_up(store, LATER, auto_quarantine=True)
     assert await listed(store) == []
 
+    # Newer than each stored failure, though not than each pass.
     await load(store, "F", at=20)
     (again,) = await listed(store)
     assert (again.source, again.test_name) == (AUTO, "t")

@@ -148,6 +148,14 @@ def test_a_job_that_runs_an_unchanged_commit_has_not_fallen_silent() -> None:
     assert status([nightly[0], nightly[2]]) is HealthStatus.UNKNOWN
 
 
+def test_a_job_that_runs_an_older_commit_again_has_not_fallen_silent() -> None:
+    older, newer = seen("F", after(days=-20)), seen("F", after(days=-19), commit="c1")
+    elsewhere = seen("P", job=SMOKE)
+    assert status([older, newer, elsewhere]) is HealthStatus.HEALTHY
+    again = seen("F", after(days=-1))
+    assert status([older, newer, again, elsewhere]) is HealthStatus.BROKEN
+
+
 def test_the_window_holds_exactly_thirty_whole_days() -> None:
     midnight = after(hours=-12)
     old = seen("F", midnight - timedelta(days=29), commit="c1")

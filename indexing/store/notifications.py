@@ -50,6 +50,12 @@ class NotificationStore(Protocol):
     async def give_up(self, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]) -> None:
         """Turn notifications into dead letters, which do not wait until `retry_dead` is called."""
 
+    async def give_up_aged(self, webhook_id: uuid.UUID, until: datetime) -> int:
+        """Turn all notifications that wait since then or longer into dead letters.
+
+        Returns their number. Those that were queued again wait since then (`waits_since`).
+        """
+
     async def retry_dead(self, webhook_id: uuid.UUID, now: datetime) -> int:
         """Turn the dead letters of a webhook into waiting notifications; return their number.
 

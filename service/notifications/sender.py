@@ -44,7 +44,6 @@ LONGEST_PAUSE: Final = timedelta(minutes=10)
 GIVEN_UP_AFTER: Final = timedelta(days=1)
 # After failing for so long without a break, a receiver is down; until then it may accept some.
 DOWN_AFTER: Final = timedelta(hours=1)
-GIVEN_UP_AT_ONCE: Final = 500
 # A message that was refused this many times becomes a dead letter, so that later ones are sent.
 MAX_REFUSALS: Final = 3
 
@@ -292,17 +291,13 @@ class NotificationSender:
         Only those that were just tried, unless the receiver is down: it may accept the others.
         """
         now = self._clock()
-        is_down = receiver.down_since is not None and now - receiver.down_since >= DOWN_AFTER
-        total = 0
-        # Those that were queued again are young: others may be waiting behind them.
-        found = await self._store.list_outbox(webhook.id, GIVEN_UP_AT_ONCE) if is_down else part
-        while aged := [each.id for each in found if now - each.waits_since >= GIVEN_UP_AFTER]:
+        until = now - GIVEN_UP_AFTER
+        if receiver.down_since is not None and now - receiver.down_since >= DOWN_AFTER:
+            return await self._store.give_up_aged(webhook.id, until)
+        aged = [each.id for each in part if each.waits_since <= until]
+        if aged:
             await self._store.give_up(webhook.id, aged)
-            total += len(aged)
-            if not is_down:
-                break
-            found = await self._store.list_outbox(webhook.id, GIVEN_UP_AT_ONCE)
-        return total
+        return len(aged)
 
 
 def _next_part(

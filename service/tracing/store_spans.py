@@ -43,6 +43,7 @@ COLLECTIONS: Final = {
         "count_outbox",
         "find_waiting",
         "give_up",
+        "give_up_aged",
         "list_outbox",
         "remove_sent",
         "retry_dead",

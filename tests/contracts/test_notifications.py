@@ -294,6 +294,28 @@ async def test_dead_letters_are_queued_again_on_request(store: Store, webhook: W
     assert await store.count_outbox(webhook.id) == OutboxCount(0, 0, None)
 
 
+async def test_all_aged_notifications_become_dead_letters_together(
+    store: Store, webhook: Webhook
+) -> None:
+    runs = Runs(store)
+    await runs.break_(NOON, "hinge", "door")
+    first = await store.list_outbox(webhook.id, 100)
+    await store.give_up(webhook.id, [each.id for each in first])
+    request = QuarantineRequest("hinge", "it sticks")
+    await store.add_quarantine(WIDGETS, request, after(hours=1))
+    await store.add_quarantine(GADGETS, request, after(hours=1))
+    await runs.break_(after(hours=2), "wall")
+    await store.retry_dead(webhook.id, after(hours=3))
+    assert await store.give_up_aged(webhook.id, after(minutes=59)) == 0
+    # Those that were queued again are first in the outbox, but wait for less long.
+    assert await store.give_up_aged(webhook.id, after(hours=1)) == 1
+    assert await store.count_outbox(webhook.id) == OutboxCount(3, 1, first[0].at)
+    assert await store.give_up_aged(webhook.id, after(hours=2, minutes=5)) == 1
+    assert len(await outbox(store, webhook)) == 2
+    assert await store.give_up_aged(webhook.id, after(hours=3)) == 2
+    assert await store.count_outbox(webhook.id) == OutboxCount(0, 4, None)
+
+
 async def test_an_outbox_goes_with_its_webhook_and_with_retention(
     store: Store, webhook: Webhook
 ) -> None:

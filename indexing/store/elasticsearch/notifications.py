@@ -44,6 +44,9 @@ class ElasticsearchNotifications(NotificationStore):
     async def give_up(self, webhook_id: uuid.UUID, notifications: Collection[uuid.UUID]) -> None:
         await outbox.give_up(self._cluster, webhook_id, notifications)
 
+    async def give_up_aged(self, webhook_id: uuid.UUID, until: datetime) -> int:
+        return await outbox.give_up_aged(self._cluster, webhook_id, until)
+
     async def retry_dead(self, webhook_id: uuid.UUID, now: datetime) -> int:
         return await outbox.retry_dead(self._cluster, webhook_id, now)
 

@@ -21,7 +21,7 @@ from indexing.notifications.records import from_record, retry_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.connection import Document, Version
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
@@ -115,6 +115,28 @@ async def give_up(
     found = await cluster.connection.get_many(places)
     waiting = [each for each in found if each is not None]
     await _replace(cluster, waiting, [{**each.source, "kind": DEAD} for each in waiting])
+
+
+async def give_up_aged(cluster: Cluster, webhook_id: uuid.UUID, until: datetime) -> int:
+    query = _query_of(WAITING, webhook_id)
+    # The place of a quarantine is later than its time.
+    query["bool"]["filter"].append({"range": {"created_at": {"lte": to_microseconds(until) + 1}}})
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": query,
+        "sort": _ORDER,
+        "seq_no_primary_term": True,
+    }
+    done = 0
+    async for hits in scan(cluster.connection, cluster.layout.control, body):
+        found = [
+            Document(hit["_id"], hit["_source"], Version(hit["_seq_no"], hit["_primary_term"]))
+            for hit in hits
+            # Only mapped fields are searchable, and the time of the retry is none.
+            if from_record(hit["_source"]["notification"]).waits_since <= until
+        ]
+        done += await _replace(cluster, found, [{**each.source, "kind": DEAD} for each in found])
+    return done
 
 
 async def retry_dead(cluster: Cluster, webhook_id: uuid.UUID, now: datetime) -> int:

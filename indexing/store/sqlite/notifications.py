@@ -17,8 +17,9 @@ from indexing.store.notifications import NotificationStore
 from indexing.store.sqlite import leases, notices, outbox, webhooks
 from indexing.store.sqlite.connections import Connections
 
-# The number of notifications that one transaction adds.
+# The number of notifications that one transaction adds or changes.
 _EXPIRING_A_STEP: Final = 500
+_GIVEN_UP_A_STEP: Final = 500
 
 
 class SqliteNotifications(NotificationStore):
@@ -59,6 +60,15 @@ class SqliteNotifications(NotificationStore):
         await self._connections.write(
             partial(outbox.give_up, webhook_id=webhook_id, notifications=notifications)
         )
+
+    async def give_up_aged(self, webhook_id: uuid.UUID, until: datetime) -> int:
+        total = 0
+        step = partial(
+            outbox.give_up_aged, webhook_id=webhook_id, until=until, limit=_GIVEN_UP_A_STEP
+        )
+        while count := await self._connections.write(step):
+            total += count
+        return total
 
     async def retry_dead(self, webhook_id: uuid.UUID, now: datetime) -> int:
         return await self._connections.write(

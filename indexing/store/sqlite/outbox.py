@@ -76,6 +76,21 @@ def give_up(
     )
 
 
+def give_up_aged(
+    connection: sqlite3.Connection, webhook_id: uuid.UUID, until: datetime, limit: int
+) -> int:
+    """Turn up to `limit` notifications that wait since then or longer into dead letters."""
+    moment = to_microseconds(until)
+    return connection.execute(
+        "UPDATE outbox SET is_dead = 1 WHERE number IN"
+        " (SELECT number FROM outbox WHERE webhook_id = ? AND is_dead = 0 AND created_at <= ?"
+        # Null unless it was queued again.
+        " AND ifnull(json_extract(CAST(body AS TEXT), '$.retried_at'), created_at) <= ?"
+        " ORDER BY number LIMIT ?)",
+        (webhook_id.bytes, moment, moment, limit),
+    ).rowcount
+
+
 def retry_dead(connection: sqlite3.Connection, webhook_id: uuid.UUID, now: datetime) -> int:
     dead = connection.execute(
         "SELECT number, body FROM outbox WHERE webhook_id = ? AND is_dead = 1", (webhook_id.bytes,)

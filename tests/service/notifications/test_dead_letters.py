@@ -96,6 +96,22 @@ async def test_dead_letters_that_are_retried_wait_for_another_day(store: Store) 
     assert sorted(receiver.names) == sorted(names)
 
 
+async def test_many_retried_dead_letters_keep_no_aged_ones_behind_them(store: Store) -> None:
+    webhook = await add_webhook(store)
+    # More than are read at once.
+    retried = [f"test {number}" for number in range(510)]
+    await break_tests(store, retried)
+    dead = await store.list_outbox(webhook.id, len(retried))
+    await store.give_up(webhook.id, [each.id for each in dead])
+    aged = [f"aged {number}" for number in range(BATCH)]
+    await break_tests(store, aged, after(hours=2))
+    receiver, clock = Scripted(Result.FAILED), Clock(after(hours=25))
+    await store.retry_dead(webhook.id, clock.now)
+    sender = NotificationSender(store, receiver, clock=clock)
+    await pass_time(sender, clock, after(hours=28), timedelta(minutes=11))
+    assert await store.count_outbox(webhook.id) == OutboxCount(510, BATCH, NOON)
+
+
 @pytest.mark.parametrize("style", WebhookFormat)
 async def test_one_refused_message_holds_the_others_up_for_a_minute_only(
     store: Store, style: WebhookFormat

@@ -33,6 +33,12 @@ class NotificationStore(Protocol):
     async def remove_webhook(self, repository: RepositoryName, webhook_id: uuid.UUID) -> bool:
         """Remove a webhook with its outbox; return false if the repository has none of that id."""
 
+    async def drop_orphans(self) -> int:
+        """Drop the outboxes of webhooks that do not exist; return the number of these webhooks.
+
+        In a cluster, a refresh that began before a webhook was removed may notify it afterwards.
+        """
+
     async def find_waiting(self) -> Collection[uuid.UUID]:
         """Return the ids of webhooks with waiting notifications, at most 10,000 of them."""
 

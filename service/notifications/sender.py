@@ -27,7 +27,8 @@ from service.notifications.messages import Message, make_slack, make_standard
 LEASE: Final = "notifications"
 LEASE_FOR: Final = timedelta(minutes=1)
 RENEWED_EVERY: Final = timedelta(seconds=20)
-# How often a process checks the outboxes, and how often it checks for expiring quarantines.
+# How often a process checks the outboxes, and how often it checks for expiring quarantines and for
+# outboxes of removed webhooks.
 LOOK_SECONDS: Final = 5.0
 SWEEP_EVERY: Final = timedelta(minutes=10)
 
@@ -129,6 +130,9 @@ class NotificationSender:
         webhooks = await self._store.list_webhooks()
         known = {each.id for each in webhooks}
         self._receivers = {id_: each for id_, each in self._receivers.items() if id_ in known}
+        if is_sweep_due:
+            # Also without webhooks, and without the lease: several processes may do it.
+            await self._store.drop_orphans()
         if not webhooks or not await self._holds_lease():
             # Only the process that sends checks for expiring quarantines.
             self._swept_at = now

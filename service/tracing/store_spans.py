@@ -41,6 +41,7 @@ COLLECTIONS: Final = {
     "keys": ("add_key", "find_key", "get_key", "list_keys", "revoke_key"),
     "outbox": (
         "count_outbox",
+        "drop_orphans",
         "find_waiting",
         "give_up",
         "give_up_aged",

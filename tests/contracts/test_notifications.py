@@ -326,9 +326,11 @@ async def test_an_outbox_goes_with_its_webhook_and_with_retention(
     await store.prune(after(days=1), after(days=2))
     assert await outbox(store, webhook) == []
     await runs.mend(after(days=3), "hinge")
+    assert await store.drop_orphans() == 0
     assert len(await outbox(store, webhook)) == 1
     await store.remove_webhook(WIDGETS, webhook.id)
     assert await outbox(store, webhook) == []
+    assert await store.drop_orphans() == 0
 
 
 async def test_one_owner_holds_a_lease_until_it_ends(store: Store) -> None:

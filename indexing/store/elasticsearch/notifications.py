@@ -27,6 +27,9 @@ class ElasticsearchNotifications(NotificationStore):
     async def remove_webhook(self, repository: RepositoryName, webhook_id: uuid.UUID) -> bool:
         return await webhooks.remove_webhook(self._cluster, repository, webhook_id)
 
+    async def drop_orphans(self) -> int:
+        return await webhooks.drop_orphans(self._cluster)
+
     async def find_waiting(self) -> Collection[uuid.UUID]:
         return await outbox.find_waiting(self._cluster)
 

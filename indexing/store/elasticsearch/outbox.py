@@ -71,9 +71,18 @@ def _place_of(notification: Notification) -> int:
 
 
 async def find_waiting(cluster: Cluster) -> Collection[uuid.UUID]:
+    return await _find_webhooks(cluster, [WAITING])
+
+
+async def find_owners(cluster: Cluster) -> Collection[uuid.UUID]:
+    """Return the ids of webhooks with notifications of any kind, even of removed webhooks."""
+    return await _find_webhooks(cluster, [WAITING, DEAD])
+
+
+async def _find_webhooks(cluster: Cluster, kinds: Sequence[str]) -> Collection[uuid.UUID]:
     body = {
         "size": 0,
-        "query": {"term": {"kind": WAITING}},
+        "query": {"terms": {"kind": kinds}},
         "aggs": {"webhooks": {"terms": {"field": "repository_id", "size": MAX_FOUND}}},
     }
     answer = await cluster.connection.search(cluster.layout.control, body)

@@ -18,9 +18,10 @@ from indexing.errors import TooManyWebhooksError
 from indexing.models.notifications import MAX_WEBHOOKS, Webhook, WebhookFormat
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.outbox import drop_outbox_of
+from indexing.store.elasticsearch.outbox import drop_outbox_of, find_owners
 from indexing.store.elasticsearch.repositories import (
     StoredRepository,
     make_known,
@@ -82,6 +83,22 @@ async def remove_webhook(
     await cluster.connection.request("DELETE", target, allow={_MISSING})
     await drop_outbox_of(cluster, webhook_id)
     return True
+
+
+async def drop_orphans(cluster: Cluster) -> int:
+    """Drop the outboxes of removed webhooks, which an unfinished refresh has notified.
+
+    A webhook's document is there before its first notification, and is read without a search.
+    """
+    owners = sorted(await find_owners(cluster))
+    if not owners:
+        return 0
+    places = [Place(cluster.layout.control, _id_of(each)) for each in owners]
+    found = await cluster.connection.get_many(places)
+    orphans = [owner for owner, webhook in zip(owners, found, strict=True) if webhook is None]
+    for each in orphans:
+        await drop_outbox_of(cluster, each)
+    return len(orphans)
 
 
 def _without(

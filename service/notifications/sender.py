@@ -240,8 +240,9 @@ class NotificationSender:
             # The receiver responds. With longer pauses, more messages would arrive than it refuses.
             tries = min(tries, MAX_REFUSALS)
         pause = min(FIRST_PAUSE * 2 ** min(tries - 1, 20), LONGEST_PAUSE)
-        # Jitter spreads the retries of receivers that failed together.
-        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        # Jitter spreads the retries of receivers that failed together. The first one comes with the
+        # next look after this pause, so within twice the time.
+        pause = max(pause * random.uniform(0.5, 1.0), FIRST_PAUSE)  # noqa: S311 - no secret
         receiver.next_at = now + max(pause, timedelta(seconds=attempt.retry_after))
         if receiver.failures == 1:
             _log.warning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import uuid
 from collections.abc import Collection
 from contextlib import AsyncExitStack
@@ -118,6 +119,23 @@ async def test_a_kill_before_the_mark_repeats_messages_with_their_ids(store: Sto
     assert len(taken) > len(waiting)
     # A receiver that drops the ids that it has already sees each once, and in order.
     assert list(dict.fromkeys(taken)) == waiting
+
+
+async def test_the_first_retry_comes_after_five_to_ten_seconds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The shortest pause that the jitter allows.
+    monkeypatch.setattr(random, "uniform", min)
+    await add_webhook(store)
+    await break_tests(store, ["hinge"])
+    receiver, clock = Scripted(Result.FAILED), Clock()
+    sender = NotificationSender(store, receiver, clock=clock)
+    await sender.look()
+    began = clock.now
+    await pass_time(sender, clock, began + timedelta(seconds=4), timedelta(seconds=1))
+    assert len(receiver.requests) == 1
+    await pass_time(sender, clock, began + timedelta(seconds=9), LOOK)
+    assert len(receiver.requests) == 2
 
 
 async def test_one_process_sends_at_a_time(store: Store) -> None:

@@ -29,7 +29,9 @@ DERIVED = {
     " success_ratio, first_failure_at, first_failure_commit, last_failure_at, last_success_at,"
     " framework FROM tests ORDER BY 1",
     "identities": "SELECT test_name, job_name, executions_count FROM identities ORDER BY 1, 2",
-    "rollups": "SELECT i.test_name, i.job_name, b.name, r.state FROM rollups r"
+    # An empty roll-up names the branch that was the default when it was stored, if any ran there.
+    "rollups": "SELECT i.test_name, i.job_name, CASE r.state WHEN CAST('[2]' AS BLOB) THEN NULL"
+    " ELSE b.name END, r.state FROM rollups r"
     " JOIN identities i ON i.id = r.identity LEFT JOIN branches b ON b.id = r.branch"
     " ORDER BY 1, 2",
     "days": "SELECT i.test_name, i.job_name, d.* FROM daily_rollups d"

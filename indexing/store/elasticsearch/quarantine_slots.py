@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from indexing.health.recovery import Recovery
 from indexing.health.rollup_text import read_recovery, write_recovery
@@ -36,6 +36,19 @@ from indexing.timestamps import (
     microseconds_or_none,
     moment_or_none,
     to_microseconds,
+)
+
+# The fields of a document that a `Quarantine` is made of.
+QUARANTINE_FIELDS: Final = (
+    "quarantine_id",
+    "test_name",
+    "reason",
+    "branch",
+    "source",
+    "created_at",
+    "owner",
+    "expires_at",
+    "is_recovered",
 )
 
 
@@ -198,6 +211,22 @@ def slot_of(document: Document) -> QuarantineSlot:
         version=document.version,
         unlisted=tuple(map(change_of, source.get("unlisted", ()))),
         notified_at=moment_or_none(source.get("told_at")),
+    )
+
+
+def quarantine_of(source: Mapping[str, Any]) -> Quarantine:
+    """Return the record in force of a document that has one; it needs only `QUARANTINE_FIELDS`."""
+    return Quarantine(
+        key=QuarantineKey(
+            from_microseconds(source["created_at"]), uuid.UUID(source["quarantine_id"])
+        ),
+        test_name=source["test_name"],
+        reason=source["reason"],
+        branch=source["branch"],
+        source=QuarantineSource(source["source"]),
+        is_recovered=source["is_recovered"],
+        owner=source["owner"],
+        expires_at=moment_or_none(source["expires_at"]),
     )
 
 

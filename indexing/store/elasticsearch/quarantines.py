@@ -27,14 +27,16 @@ from indexing.quarantine.changes import too_many_quarantines
 from indexing.quarantine.decision import find_evidence
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import paging
-from indexing.store.elasticsearch.client.connection import ConflictError, Document, Version
+from indexing.store.elasticsearch.client.connection import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
 from indexing.store.elasticsearch.derived.rollups import build_test
 from indexing.store.elasticsearch.quarantine_slots import (
+    QUARANTINE_FIELDS,
     QuarantineSlot,
     Record,
+    quarantine_of,
     read_slots,
     slot_of,
     write_slot,
@@ -64,7 +66,7 @@ async def list_quarantines(
             query=_query_of(query),
             order=_ORDER,
             ascending=True,
-            fields=("*",),
+            fields=QUARANTINE_FIELDS,
         ),
         _row_of,
         beside=beside,
@@ -76,7 +78,7 @@ async def list_quarantines(
 
 
 async def _keep_applying(branch: str, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
-    return [hit for hit in hits if _applies(_row_of(hit).branch, branch)]
+    return [hit for hit in hits if _applies(hit["_source"]["branch"], branch)]
 
 
 async def get_quarantine(
@@ -240,7 +242,7 @@ def _applies(pattern: str | None, branch: str) -> bool:
 
 
 def _row_of(hit: paging.Hit) -> Quarantine:
-    return _row(slot_of(Document(hit["_id"], hit["_source"], Version(0, 0))))
+    return quarantine_of(hit["_source"])
 
 
 def _row(slot: QuarantineSlot) -> Quarantine:

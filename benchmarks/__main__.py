@@ -41,6 +41,8 @@ from indexing.store import ElasticsearchPlace, open_store
 REDIS: Final = "redis"
 ELASTICSEARCH: Final = "elasticsearch"
 SERVERS: Final = (REDIS, ELASTICSEARCH)
+# The folder of the node.
+NODE: Final = FOLDER / ELASTICSEARCH / "node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,9 @@ class Run:
             place = ElasticsearchPlace((self.elasticsearch_url,), prefix)
             load(FOLDER / ELASTICSEARCH / store.name, store, lambda: open_store(place))
         backends = Backends(folder, self.redis_url, self.elasticsearch_url, prefix)
-        return Conditions(
-            self.size, QueriedRepository(MEASURED, store.tests), read_key(), backends, self.logs
-        )
+        queried = QueriedRepository(MEASURED, store.tests)
+        folders = (folder, NODE)
+        return Conditions(self.size, queried, read_key(), backends, self.logs, folders)
 
 
 def measure_part(run: Run, part: str) -> dict[str, Any]:
@@ -130,8 +132,7 @@ def prepared(size: Size, without: list[str]) -> Iterator[Run]:
         if REDIS not in without:
             redis_url = exits.enter_context(redis_running(FOLDER / "redis", cores))
         if ELASTICSEARCH not in without:
-            folder = FOLDER / ELASTICSEARCH / "node"
-            elasticsearch_url = exits.enter_context(elasticsearch_running(folder, cores))
+            elasticsearch_url = exits.enter_context(elasticsearch_running(NODE, cores))
         yield Run(size, redis_url, elasticsearch_url)
 
 

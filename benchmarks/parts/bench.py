@@ -31,13 +31,14 @@ _LONGEST_SLICE: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The conditions that all measurements of one store share."""
+    """The conditions that all measurements of one store share; `folders` have all its files."""
 
     size: Size
     queried: QueriedRepository
     key: str
     backends: Backends
     logs: Path
+    folders: Sequence[Path] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from benchmarks.parts.bench import Bench, Conditions, floor_started, started
 from benchmarks.requests.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
 from benchmarks.results import Figure, Round
 from benchmarks.running.cores import available_cores, divide
+from benchmarks.running.page_cache import read_files
 from benchmarks.running.processes import Running
 from benchmarks.stacks import REFERENCE, STACKS, CacheKind, Service, Stack
 
@@ -120,6 +121,7 @@ class _Series:
         rounds: dict[str, list[Round]] = {stack.name: [] for stack in stacks}
         answering = list(stacks)
         for _ in range(self._bench.conditions.size.rounds):
+            read_files(self._bench.conditions.folders)
             failed = self._measure_round(answering, paths if repeated else None, rounds)
             # Reverse the order each time, so that no stack always comes last in a round.
             answering = [stack for stack in answering[::-1] if stack.name not in failed]

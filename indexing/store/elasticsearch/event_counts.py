@@ -1,8 +1,7 @@
 """Counts the event log with aggregations; every count is exact.
 
 Counting costs about as much for each event and facet as reading a column. So the whole days of a
-large range are added up from stored counts (`event_days`, `event_filtering`), and only the ends are
-counted.
+large range are added up from stored counts (`event_whole_days`), and only the ends are counted.
 
 All other ranges are counted. A node keeps the answer of each index until the index changes, if the
 same search is sent again. So the whole bars of a range are counted by one search, and the parts of
@@ -26,18 +25,15 @@ from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_day_counts import HOUR_MICROSECONDS
-from indexing.store.elasticsearch.event_days import read_days
-from indexing.store.elasticsearch.event_filtering import add_matching
 from indexing.store.elasticsearch.event_query import (
     count_facets,
-    every_of,
     make_query,
     slices_of,
 )
 from indexing.store.elasticsearch.event_sums import EventSums, incomplete_facets
+from indexing.store.elasticsearch.event_whole_days import RememberedDays, count_whole_days
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.timestamps import from_microseconds, to_microseconds
-from indexing.yielding import LoopYielder
 
 # The values of a facet in one answer. If a facet has more, they are read page by page.
 _VALUES: Final = 10_000
@@ -50,11 +46,13 @@ _MOST_PARTS: Final = 4
 _MOST_PAGES: Final = 20
 
 
-async def aggregate_events(cluster: Cluster, query: EventQuery, bars: Bars) -> EventAggregate:
+async def aggregate_events(
+    cluster: Cluster, remembered: RememberedDays, query: EventQuery, bars: Bars
+) -> EventAggregate:
     sums = EventSums(bars.size)
     if bars.count:
         retention = await cluster.control.read_retention()
-        rest = await _add_days(cluster, query, retention, sums)
+        rest = await _add_days(cluster, remembered, query, retention, sums)
         if rest is None:
             rest = list(_split(query, bars.size))
         await _add_rows(cluster, rest, retention, sums)
@@ -74,9 +72,13 @@ async def aggregate_events(cluster: Cluster, query: EventQuery, bars: Bars) -> E
 
 
 async def _add_days(
-    cluster: Cluster, query: EventQuery, retention: Retention, sums: EventSums
+    cluster: Cluster,
+    remembered: RememberedDays,
+    query: EventQuery,
+    retention: Retention,
+    sums: EventSums,
 ) -> list[EventQuery] | None:
-    """Add the stored counts of the whole days of the range; return queries for all other events.
+    """Add the counts of the whole days of the range; return queries for all other events.
 
     Returns `None`, and adds nothing, if there are none or counting all events is faster.
     """
@@ -85,21 +87,11 @@ async def _add_days(
         return None
     start, end = (from_microseconds(day * DAY_MICROSECONDS) for day in (days.start, days.stop))
     whole = replace(query, received_from=start, received_to=end)
-    found = await read_days(cluster, whole, retention)
-    if found is None:
+    found = await count_whole_days(cluster, remembered, whole, retention, sums.size)
+    rest = [] if found is None else _find_rest(query, start, end, found.left_out)
+    if found is None or len(rest) > _MOST_PARTS:
         return None
-    stored = [day for day in found if day.fields is not None]
-    rest = _find_rest(query, start, end, [day.day for day in found if day.fields is None])
-    if not stored or len(rest) > _MOST_PARTS:
-        return None
-    if query != every_of(query):
-        total = sum(day.total for day in found)
-        added = await add_matching(cluster, whole, stored, total, retention, sums)
-        return rest if added else None
-    yielder = LoopYielder()
-    for day in stored:
-        sums.add_day(day)
-        await yielder.yield_if_due()
+    sums.add(found.sums)
     return rest
 
 

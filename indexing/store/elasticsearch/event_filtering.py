@@ -32,6 +32,7 @@ from indexing.store.elasticsearch.event_query import (
     count_facets,
     every_of,
     holds_only,
+    make_query,
 )
 from indexing.store.elasticsearch.event_sums import EventSums, incomplete_facets
 from indexing.store.elasticsearch.indices.retention import Retention
@@ -124,6 +125,24 @@ async def add_matching(
     for (sign_of, _), answer in zip(clauses, answers, strict=True):
         sums.add_answer(answer, sign_of)
         await yielder.yield_if_due()
+    return True
+
+
+async def add_counted(
+    cluster: Cluster, query: EventQuery, total: int, retention: Retention, sums: EventSums
+) -> bool:
+    """Count the matching events of a range one by one, and add the counts to `sums`.
+
+    `total` is the number of all events in the range. Returns false, and adds nothing, if the log
+    has changed since, or there are too many values for one answer.
+    """
+    every = count_search(cluster, every_of(query), retention)
+    body = count_facets(make_query(query, retention), sums.size, _VALUES)
+    search = replace(every, body=body)
+    answers = await _count_between(cluster, query, [search], total, retention)
+    if answers is None:
+        return False
+    sums.add_answer(answers[0])
     return True
 
 

@@ -22,6 +22,17 @@ class EventSums:
     # twice as long.
     facets: dict[str, dict[Any, int]] = field(default_factory=lambda: {name: {} for name in FACETS})
 
+    @property
+    def values(self) -> int:
+        """The number of bars and values that have a count."""
+        return len(self.bars) + sum(map(len, self.facets.values()))
+
+    def add(self, other: EventSums) -> None:
+        """Add counts in bars of the same size."""
+        self.bars.update(other.bars)
+        for name, facet in self.facets.items():
+            _add(facet, other.facets[name].items(), 1)
+
     def add_day(self, day: DayCounts, sign: int = 1) -> None:
         """Add the counts of a day, or subtract them. A bar has whole hours."""
         for hour, count in enumerate(day.hours):

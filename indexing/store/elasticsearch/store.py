@@ -49,6 +49,7 @@ from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import refresh
 from indexing.store.elasticsearch.derived.row_filling import fill_rows
+from indexing.store.elasticsearch.event_whole_days import RememberedDays
 from indexing.store.elasticsearch.event_writing import EventWriter
 from indexing.store.elasticsearch.indices import prune_runs
 from indexing.store.elasticsearch.indices.cluster_settings import warn_of_settings
@@ -78,6 +79,7 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._events = EventWriter(cluster)
+        self._counted_days = RememberedDays()
 
     @classmethod
     async def open(
@@ -164,7 +166,7 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
         return await events.list_events(self._cluster, query, anchor, limit)
 
     async def aggregate_events(self, query: EventQuery, bars: Bars) -> EventAggregate:
-        return await event_counts.aggregate_events(self._cluster, query, bars)
+        return await event_counts.aggregate_events(self._cluster, self._counted_days, query, bars)
 
     async def find_newest_arrival(self) -> ArrivalKey:
         return await arrivals.find_newest(self._cluster)

@@ -11,6 +11,8 @@ import pytest
 from indexing.models.event_aggregates import EventAggregate, choose_bars
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch import event_day_counts, event_days
+from indexing.store.elasticsearch.event_counts import aggregate_events
+from indexing.store.elasticsearch.event_whole_days import RememberedDays
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.timestamps import EPOCH
 from tests.builders import NOON, WIDGETS, after, make_event
@@ -37,7 +39,9 @@ async def store(store: ElasticsearchStore) -> ElasticsearchStore:
 async def count(
     store: ElasticsearchStore, start: datetime = START, end: datetime = END
 ) -> EventAggregate:
-    return await store.aggregate_events(EventQuery(WIDGETS, start, end), choose_bars(start, end))
+    """Return the counts as a process that remembers none would."""
+    query, bars = EventQuery(WIDGETS, start, end), choose_bars(start, end)
+    return await aggregate_events(cluster_of(store), RememberedDays(), query, bars)
 
 
 async def stored_days(store: ElasticsearchStore) -> dict[datetime, dict[str, Any]]:

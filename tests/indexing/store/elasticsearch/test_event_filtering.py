@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,12 +17,13 @@ from indexing.store.elasticsearch import (
     event_days,
     event_filtering,
 )
-from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.pauses import Pause
-from indexing.store.elasticsearch.client.places import Search
+from indexing.store.elasticsearch.event_counts import aggregate_events
 from indexing.store.elasticsearch.event_day_counts import DayCounts
+from indexing.store.elasticsearch.event_whole_days import RememberedDays
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, make_event
+from tests.indexing.store.elasticsearch.facet_searches import Searches
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of
 
 DAY = timedelta(days=1)
@@ -61,33 +61,9 @@ async def store(store: ElasticsearchStore) -> ElasticsearchStore:
 
 
 async def count(store: ElasticsearchStore, **filters: Any) -> EventAggregate:
-    query = EventQuery(WIDGETS, START, END, **filters)
-    return await store.aggregate_events(query, choose_bars(START, END))
-
-
-class Searches:
-    """Notes the searches that count facets; `before_next` is called before one, after `skipped`."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.facets = 0
-        self.before_next: Any = None
-        self.skipped = 0
-        original = Connection.search_many
-
-        async def search_many(
-            connection: Connection, searches: Sequence[Search], **options: Any
-        ) -> list[Any]:
-            counting = sum("aggs" in each.body for each in searches)
-            self.facets += counting
-            if counting and self.before_next is not None:
-                if self.skipped:
-                    self.skipped -= 1
-                else:
-                    call, self.before_next = self.before_next, None
-                    await call()
-            return await original(connection, searches, **options)
-
-        monkeypatch.setattr(Connection, "search_many", search_many)
+    """Return the counts as a process that remembers none would."""
+    query, bars = EventQuery(WIDGETS, START, END, **filters), choose_bars(START, END)
+    return await aggregate_events(cluster_of(store), RememberedDays(), query, bars)
 
 
 @pytest.fixture

@@ -63,17 +63,6 @@ class GroupCounts:
         for place, count in enumerate(counts):
             known[place] += count
 
-    def add_test(
-        self, value: str | None, badness: int, executions: int, failed_executions: int
-    ) -> None:
-        """Add one test by the worst of its rows in the group, and their executions."""
-        counts = self._counts.get(value)
-        if counts is None:
-            counts = self._counts[value] = [0] * (_FAILED + 1)
-        counts[badness] += 1
-        counts[_EXECUTIONS] += executions
-        counts[_FAILED] += failed_executions
-
     def choose_worst(self, most: int) -> list[TestGroup]:
         """Return the worst groups in order, at most `most`."""
         return choose_worst((group_of(value, found) for value, found in self._counts.items()), most)

@@ -14,7 +14,6 @@ from typing import Final
 
 from benchmarks.data.sizes import StoreSize
 from indexing.events.parsing import parse_event
-from indexing.identifiers import derive_test_id
 from indexing.models.events import EventKey, StoredEvent
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.models.quarantines import QuarantineRequest
@@ -133,12 +132,6 @@ def _execution_of(
         failure_type="AssertionError" if failed else None,
         failure_message="assert 1 == 2" if failed else None,
     )
-
-
-def ids_of_tests(repository: RepositoryName, tests: int) -> Iterator[str]:
-    """Yield the public ids of a repository's tests."""
-    for number in range(tests):
-        yield str(derive_test_id(repository, name_of(number)))
 
 
 def quarantine_of(number: int) -> QuarantineRequest:

@@ -35,8 +35,13 @@ class RefusedLine:
     line: Line
     reasons: tuple[str, ...]
 
+    @property
+    def reason(self) -> str:
+        """All errors in one sentence."""
+        return "; ".join(self.reasons)
+
     def __str__(self) -> str:
-        return f"{self.source}, line {self.line.number}: {'; '.join(self.reasons)}"
+        return f"{self.source}, line {self.line.number}: {self.reason}"
 
 
 class DeadLetterFile:
@@ -122,7 +127,7 @@ def _record(refused: RefusedLine) -> dict[str, Any]:
         "source": refused.source.encode(errors="backslashreplace").decode(),
         "line": line.number,
         "offset": line.offset,
-        "reason": "; ".join(refused.reasons),
+        "reason": refused.reason,
     }
     try:
         # If the line was cut, its last character may be cut too.

@@ -69,7 +69,7 @@ class RedisBackend(CacheBackend):
         self._pending: dict[str, float] = {}
         self._sending: asyncio.Task[None] | None = None
         # Set while writers need not wait: Redis has confirmed all invalidations, or refuses them.
-        self._settled = asyncio.Event()
+        self._writers_may_continue = asyncio.Event()
         self._writers_wait = True
 
     @property
@@ -159,7 +159,7 @@ class RedisBackend(CacheBackend):
             # Every value but a credential depends on `EVERYTHING` too.
             self._pending = dict.fromkeys((CREDENTIALS, EVERYTHING), until)
         if self._sending is None:
-            self._settled.clear()
+            self._writers_may_continue.clear()
             self._sending = asyncio.create_task(self._send_pending())
         if self._writers_wait:
             await self._wait_for_redis()
@@ -176,7 +176,7 @@ class RedisBackend(CacheBackend):
         """Wait until Redis has confirmed all invalidations, at most `INVALIDATE_SECONDS`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(INVALIDATE_SECONDS):
-                await self._settled.wait()
+                await self._writers_may_continue.wait()
         if self._pending and self._writers_wait:
             # From now on no writer waits, or a long import would wait at each of its steps.
             self._writers_wait = False
@@ -197,7 +197,7 @@ class RedisBackend(CacheBackend):
                         continue
                 elif self._redis.is_refused:
                     # A new connection was refused as well: waiting does not help.
-                    self._settled.set()
+                    self._writers_may_continue.set()
                 now = time.monotonic()
                 self._remove_pending({each: end for each, end in pending.items() if end <= now})
                 if self._pending:
@@ -205,7 +205,7 @@ class RedisBackend(CacheBackend):
             self._writers_wait = True
         finally:
             self._sending = None
-            self._settled.set()
+            self._writers_may_continue.set()
 
     def _remove_pending(self, done: Mapping[str, float]) -> None:
         for name, until in done.items():

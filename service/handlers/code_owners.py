@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 # How many parsed files are cached: a large one takes a second to parse, and tens of megabytes.
 _MAX_FILES: Final = 4
-# How long one turn of a tenant lasts, in seconds.
-_TURN_SECONDS: Final = 0.1
+# How long a tenant may work before another one is next, in seconds.
+_SLICE_SECONDS: Final = 0.1
 # The most paths that are read from the store at once, and about how many characters they may have:
 # parsing them blocks the event loop. Nobody knows how long the first paths are, so they are fewer.
 _MOST_PATHS: Final = 10_000
@@ -49,9 +49,9 @@ _MOST_CHARACTERS: Final = 20_000_000
 
 _TOO_LONG: Final = "finding the owners of all files takes too long"
 
-OWNER_TURNS: Final = web.AppKey("owner_turns", FairQueue)
+OWNER_QUEUE: Final = web.AppKey("owner_queue", FairQueue)
 
-# With what is read of it so far, so that a later request continues there.
+# Files are cached partly read; a later request continues.
 _open_file: Final = lru_cache(_MAX_FILES)(OwnersReader)
 
 
@@ -65,7 +65,7 @@ class OwnerSearch:
     def __init__(self, request: web.Request, repository: RepositoryName) -> None:
         self._reader: Reader = request.app[CONTEXT].reader
         self._cached: CachedReader = request[READER]
-        self._turns = request.app[OWNER_TURNS]
+        self._queue = request.app[OWNER_QUEUE]
         self._repository = repository
         self._deadline = time.monotonic() + READ_SECONDS
         self._ends = asyncio.get_running_loop().time() + READ_SECONDS
@@ -81,7 +81,7 @@ class OwnerSearch:
         file = _open_file(text or "")
         owners = None
         while owners is None:
-            owners = await self._in_turn(partial(file.read, _TURN_SECONDS))
+            owners = await self._run_queued(partial(file.read, _SLICE_SECONDS))
         return owners
 
     async def open_groups(self) -> FindValues:
@@ -110,7 +110,7 @@ class OwnerSearch:
         paths = await self._cached.find_filepaths(self._repository, self._list_filepaths)
         at = 0
         while at < len(paths):
-            at = await self._in_turn(partial(selector.take, paths, at, _TURN_SECONDS))
+            at = await self._run_queued(partial(selector.take, paths, at, _SLICE_SECONDS))
         return selector.select()
 
     async def _list_filepaths(self) -> list[str]:
@@ -136,10 +136,10 @@ class OwnerSearch:
         except TimeoutError as error:
             raise StoreUnavailableError(_TOO_LONG) from error
 
-    async def _in_turn(self, work: Callable[[], T]) -> T:
+    async def _run_queued(self, work: Callable[[], T]) -> T:
         """Run the work in a thread; it keeps its turn even if the request is cancelled."""
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._turns.slot(current_tenant.get()))
+            await stack.enter_async_context(self._queue.slot(current_tenant.get()))
             self.check()
             turn = stack.pop_all()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import orjson
 from aiohttp import web
 
 from indexing.ingest.bodies import (
@@ -16,15 +17,25 @@ from indexing.ingest.bodies import (
     WrongLine,
     read_events,
 )
+from indexing.ingest.counts import IngestCount
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import EventLoad
 from service.context import CONTEXT, REPOSITORY
 from service.ingest.limiter import LIMITER
 from service.ingest.request_body import Reader
 from service.routes import SEND_EVENTS
+from service.schemas.compiled import compile_encoder
 from service.schemas.responses import EventIntakeAnswer
 
-_ANSWER: Final = EventIntakeAnswer()
+_encode: Final = compile_encoder(EventIntakeAnswer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Intake:
+    """What became of the events of a body; `refusals` are the first of the refused ones."""
+
+    count: IngestCount
+    refusals: Sequence[RefusedLine]
 
 
 async def send_events(request: web.Request) -> web.Response:
@@ -55,21 +66,4 @@ async def send_events(request: web.Request) -> web.Response:
             if load.is_full:
                 await load.flush()
         await load.flush()
-    count = load.count
-    answer = _ANSWER.dump(
-        {
-            "read": count.read,
-            "written": count.written,
-            "unchanged": count.unchanged,
-            "refused": count.refused,
-            "refusals": [
-                {
-                    "line": refusal.line.number,
-                    "offset": refusal.line.offset,
-                    "reason": "; ".join(refusal.reasons),
-                }
-                for refusal in refused
-            ],
-        }
-    )
-    return web.Response(body=orjson.dumps(answer), content_type="application/json")
+    return web.Response(body=_encode(_Intake(load.count, refused)), content_type="application/json")

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+import orjson
 from aiohttp import web
 
 from indexing.identifiers import read_uuid
@@ -18,7 +19,6 @@ from indexing.models.tests import (
     TestSort,
 )
 from indexing.names import RepositoryName
-from indexing.timestamps import format_timestamp
 from service.context import READER, REPOSITORY
 from service.handlers.code_owners import with_files
 from service.handlers.list_endpoint import ListEndpoint, open_list
@@ -111,37 +111,24 @@ def _key_of(row: TestIdentity) -> IdentityKey:
     return row.key
 
 
-def _cells_of(row: TestIdentity) -> list[str]:
-    key = row.key
-    return [str(row.test_id), key.test_name, key.pipeline_name, key.job_name]
+def _cells_of(row: TestIdentity) -> list[Cell]:
+    values = orjson.loads(_encode_row(row))
+    return [values[column] for column in _COLUMNS]
 
 
 def _cells_with_metrics(row: TestIdentity) -> list[Cell]:
-    metrics = row.metrics
-    if metrics is None:
-        raise LookupError("the row was read without metrics")
-    last_at, failed_at = metrics.last_execution_at, metrics.last_failure_at
-    return [
-        *_cells_of(row),
-        metrics.health_status.value,
-        metrics.executions_count,
-        metrics.failed_executions_count,
-        metrics.failure_ratio,
-        metrics.flakiness_ratio,
-        metrics.mean_duration,
-        None if last_at is None else format_timestamp(last_at),
-        None if failed_at is None else format_timestamp(failed_at),
-        metrics.is_quarantined,
-        " ".join(metrics.latest_verdicts),
-    ]
+    values = orjson.loads(_encode_row_with_metrics(row))
+    values |= values["metrics"]
+    values["latest_verdicts"] = " ".join(values["latest_verdicts"])
+    return [values[column] for column in _COLUMNS_WITH_METRICS]
 
 
-_COLUMNS: Final = ("test_id", "test_name", "pipeline_name", "job_name")
-_ROWS: Final = RowFormat(
-    _COLUMNS, compile_encoder(TestIdentityAnswer, without=("metrics",)), _cells_of
-)
+_encode_row: Final = compile_encoder(TestIdentityAnswer, without=("metrics",))
+_encode_row_with_metrics: Final = compile_encoder(TestIdentityAnswer)
+# The same fields as in JSON.
+_COLUMNS: Final = tuple(TestIdentityAnswer(exclude=("metrics",)).fields)
+_COLUMNS_WITH_METRICS: Final = (*_COLUMNS, *TestMetricsAnswer().fields)
+_ROWS: Final = RowFormat(_COLUMNS, _encode_row, _cells_of)
 _ROWS_WITH_METRICS: Final = RowFormat(
-    (*_COLUMNS, *TestMetricsAnswer().fields),
-    compile_encoder(TestIdentityAnswer),
-    _cells_with_metrics,
+    _COLUMNS_WITH_METRICS, _encode_row_with_metrics, _cells_with_metrics
 )

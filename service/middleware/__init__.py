@@ -1,1 +1,1 @@
-"""The layers around every handler, one concern each."""
+"""The layers around every handler, one concern each, and the metrics."""

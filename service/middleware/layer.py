@@ -12,7 +12,7 @@ from aiohttp.web import BaseRequest, StreamResponse
 Handler: TypeAlias = Callable[[BaseRequest], Awaitable[StreamResponse]]
 RouteHandler: TypeAlias = Callable[[web.Request], Awaitable[StreamResponse]]
 
-# One concern of every request. It knows only the handler that it wraps.
+# One concern of every request. It calls only the handler that it wraps.
 Layer: TypeAlias = Callable[[Handler], Handler]
 RouteLayer: TypeAlias = Callable[[RouteHandler], RouteHandler]
 

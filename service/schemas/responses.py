@@ -276,10 +276,13 @@ class LineRefusalAnswer(Answer):
     """One refused line of a body."""
 
     line = fields.Integer(
-        required=True, metadata={"description": "The line number, counted from 1."}
+        required=True,
+        attribute="line.number",
+        metadata={"description": "The line number, counted from 1."},
     )
     offset = fields.Integer(
         required=True,
+        attribute="line.offset",
         metadata={"description": "The byte offset of the line in the unpacked body."},
     )
     reason = text()
@@ -288,10 +291,10 @@ class LineRefusalAnswer(Answer):
 class EventIntakeAnswer(Answer):
     """The counts of the events of a body, and the first refusals with their reasons."""
 
-    read = fields.Integer(required=True)
-    written = fields.Integer(required=True)
-    unchanged = fields.Integer(required=True)
-    refused = fields.Integer(required=True)
+    read = fields.Integer(required=True, attribute="count.read")
+    written = fields.Integer(required=True, attribute="count.written")
+    unchanged = fields.Integer(required=True, attribute="count.unchanged")
+    refused = fields.Integer(required=True, attribute="count.refused")
     refusals = fields.List(fields.Nested(LineRefusalAnswer), required=True)
 
 

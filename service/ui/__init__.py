@@ -1,1 +1,1 @@
-"""The dashboard: HTML pages made from API responses, which are got by calls within the process."""
+"""The dashboard: HTML pages made from responses of the API, which is called within the process."""

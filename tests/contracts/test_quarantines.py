@@ -1,4 +1,4 @@
-"""Quarantines in any store: one per scope, active until removed or expired, oldest first."""
+"""Quarantines: one per test and branch, in force until removed or expired, oldest first."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ async def test_ids_of_another_repository_and_unknown_ids_are_not_found(store: St
     assert await listed(store) == [added]
 
 
-async def test_the_same_scope_again_is_one_record_that_takes_on_what_is_new(store: Store) -> None:
+async def test_the_same_test_and_branch_again_is_one_record_with_what_is_new(
+    store: Store,
+) -> None:
     first = await add(store, branch="main", expires_at=after(days=2))
     again = await add(store, at=after(hours=1), branch="main", reason="still flaps", owner="hub")
     assert again.key == first.key
@@ -87,7 +89,7 @@ async def test_the_same_scope_again_is_one_record_that_takes_on_what_is_new(stor
     assert await listed(store) == [again]
 
 
-async def test_every_branch_and_each_branch_are_different_scopes(store: Store) -> None:
+async def test_every_branch_and_each_branch_are_different_quarantines(store: Store) -> None:
     added = [await add(store, at=after(seconds=n), branch=b) for n, b in enumerate([None, "a", ""])]
     assert await listed(store) == added
 
@@ -127,13 +129,13 @@ FILTERS: list[tuple[dict[str, Any], list[str]]] = [
 
 
 async def test_filters_combine(store: Store) -> None:
-    scopes: list[tuple[str, str | None, QuarantineSource]] = [
+    requested: list[tuple[str, str | None, QuarantineSource]] = [
         ("all", None, QuarantineSource.MANUAL),
         ("exact", "main", QuarantineSource.MANUAL),
         ("pattern", "release/*", QuarantineSource.MANUAL),
         ("other", "[x]", QuarantineSource.AUTO),
     ]
-    for number, (name, branch, source) in enumerate(scopes):
+    for number, (name, branch, source) in enumerate(requested):
         await add(store, name, after(seconds=number), branch=branch, source=source)
     for filters, expected in FILTERS:
         assert [q.test_name for q in await listed(store, **filters)] == expected, filters

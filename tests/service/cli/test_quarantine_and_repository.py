@@ -149,7 +149,7 @@ def test_changes_are_listed_with_the_user_who_made_them(
     assert len(command("quarantine", "changes", *ACME, "--limit", "1").output.splitlines()) == 2
 
 
-def test_the_same_scope_again_prints_the_same_id(command: Command) -> None:
+def test_the_same_test_and_branch_again_prints_the_same_id(command: Command) -> None:
     assert add(command) == add(command) != add(command, "--branch", "main")
 
 

@@ -20,6 +20,7 @@ from service.cli.output import judging_steps, print_table, progress_meters, visi
 from service.cli.parameters import REPOSITORY, STORED_NAME
 from service.cli.remote.repositories import health
 from service.cli.running import now, with_store
+from service.config.settings import load_settings
 
 _SWITCH = click.Choice(["on", "off"])
 _argument = click.argument("name", type=REPOSITORY, metavar="OWNER/REPOSITORY")
@@ -96,7 +97,15 @@ def set_repository(
             await store.refresh_tests(moment, judging_steps(meters), name)
         return changed
 
-    _show(with_store(apply))
+    settings = load_settings()
+    _show(with_store(apply, settings))
+    if quarantine_after is not None and quarantine_after >= settings.retention_days:
+        click.echo(
+            f"warning: results are pruned after {settings.retention_days} days"
+            f" (MERGEWATCH_RETENTION_DAYS). A pruned store has no results of {quarantine_after} days"
+            " ago, so no test will be quarantined",
+            err=True,
+        )
     if code_owners is not None:
         count = len([*read_rules(code_owners)])
         click.echo(f"stored {count:,} rule{'' if count == 1 else 's'} of code owners", err=True)

@@ -206,6 +206,18 @@ def test_automatic_quarantine_is_turned_on_configured_and_shown(command: Command
         assert wrong.partition("=")[0] in message.stderr
 
 
+def test_a_wait_that_outlasts_the_retention_of_results_is_warned_about(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERGEWATCH_RETENTION_DAYS", "30")
+    fits = command("repository", "set", "acme/widgets", "--quarantine-after", "29")
+    assert fits.stderr == ""
+    outlasts = command("repository", "set", "acme/widgets", "--quarantine-after", "30")
+    assert "pruned after 30 days" in outlasts.stderr
+    assert "30 days" in outlasts.output
+    assert "MERGEWATCH_RETENTION_DAYS" in outlasts.stderr
+
+
 def test_a_broken_test_is_quarantined_by_the_load_that_shows_it(
     command: Command, tmp_path: Path
 ) -> None:

@@ -1,14 +1,23 @@
-"""Lets long work yield to the event loop, so that other tasks can run."""
+"""Lets long work yield to the event loop, and lets its caller end it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 # The work between two yields: long enough that yielding costs almost nothing, and short enough for
 # other tasks.
 WORK_SECONDS: Final = 0.003
+
+# Long work asks from time to time whether to go on.
+GoesOn = Callable[[], Awaitable[bool]]
+
+
+async def always() -> bool:
+    """Let the work go on to its end."""
+    return True
 
 
 class LoopYielder:

@@ -3,8 +3,7 @@
 For all methods: repository names match regardless of case. Each `datetime` is aware and in UTC.
 Driver exceptions become `indexing.errors`, with the original as their cause:
 `StoreUnavailableError` if a retry may help, `StoreError` otherwise. A read returns its complete
-result or raises; it never returns a part as if it were the whole. `tests/contracts` checks every
-backend against this.
+result or raises; it never returns a part as if it were the whole. `tests/contracts` checks this.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from indexing.pruning import PruneRun
 from indexing.store.insights import InsightReader
 from indexing.store.key_reader import KeyReader
 from indexing.store.notifications import NotificationStore
+from indexing.yielding import GoesOn, always
 
 # Called with the number of tests that a long call has refreshed so far.
 Steps = Callable[[int], None]
@@ -257,8 +257,8 @@ class Writer(Protocol):
             UnknownRepositoryError: `ensure_repository` was not called for one of them.
         """
 
-    async def refresh_event_counts(self, now: datetime) -> int:
-        """Prepare the counts of past days with new events; return the number of these days."""
+    async def refresh_event_counts(self, now: datetime, goes_on: GoesOn = always) -> int:
+        """Prepare the counts of past days with new events, while `goes_on`; return how many."""
 
     async def write_executions(
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]

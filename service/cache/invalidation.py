@@ -44,6 +44,7 @@ from indexing.store.interface import (
     Store,
     Writer,
 )
+from indexing.yielding import GoesOn, always
 from service.cache.keys import (
     CREDENTIALS,
     EVERYTHING,
@@ -204,8 +205,8 @@ class InvalidatingStore(Writer):
             repositories = {event.repository.key: event.repository for event in events}
             await self._invalidator.invalidate(map(events_namespace, repositories.values()))
 
-    async def refresh_event_counts(self, now: datetime) -> int:
-        return await self._store.refresh_event_counts(now)
+    async def refresh_event_counts(self, now: datetime, goes_on: GoesOn = always) -> int:
+        return await self._store.refresh_event_counts(now, goes_on)
 
     async def replace_prune_run(self, seen: PruneRun | None, run: PruneRun) -> bool:
         return await self._store.replace_prune_run(seen, run)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
-from indexing.errors import StoreError
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.dead_letter import DeadLetterFile, RefusedLine
 from indexing.ingest.events import ingest_events
@@ -19,8 +17,6 @@ from service.cli.junit import junit
 from service.cli.output import RefusalList, finish_ingest, progress_meters
 from service.cli.removal import undo
 from service.cli.running import now, with_store
-
-_log = logging.getLogger(__name__)
 
 
 @click.group()
@@ -42,21 +38,8 @@ def events(ctx: click.Context, files: tuple[str, ...], dead_letter: Path | None)
 
     A FILE is plain, .gz or .zst; - reads standard input.
     """
-    count = with_store(lambda store: _load_and_count(store, files, dead_letter))
+    count = with_store(lambda store: _load_events(store, files, dead_letter))
     finish_ingest(ctx, count)
-
-
-async def _load_and_count(
-    store: Store, files: tuple[str, ...], dead_letter: Path | None
-) -> IngestCount:
-    count = await _load_events(store, files, dead_letter)
-    if count.written:
-        try:
-            await store.refresh_event_counts(now())
-        except StoreError as error:
-            # The events are stored. The service, or the first read, counts them.
-            _log.warning("counts of the event log are not prepared", extra={"reason": str(error)})
-    return count
 
 
 async def _load_events(

@@ -102,8 +102,8 @@ def set_repository(
     if quarantine_after is not None and quarantine_after >= settings.retention_days:
         click.echo(
             f"warning: results are pruned after {settings.retention_days} days"
-            f" (MERGEWATCH_RETENTION_DAYS). A pruned store has no results of {quarantine_after} days"
-            " ago, so no test will be quarantined",
+            f" (MERGEWATCH_RETENTION_DAYS). Then none are {quarantine_after} days old, so no test"
+            " will be quarantined",
             err=True,
         )
     if code_owners is not None:

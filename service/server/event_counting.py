@@ -19,6 +19,7 @@ from service.context import Clock, utc_now
 
 LEASE: Final = "event-counts"
 LEASE_FOR: Final = timedelta(minutes=10)
+_RENEWED_AFTER: Final = LEASE_FOR / 10
 # The pause between two refreshes. After a long one it is so many times as long as that took, so
 # that the cluster has time for other work.
 PAUSE_SECONDS: Final = 60.0
@@ -35,6 +36,7 @@ class EventCounting:
         self._store = store
         self._clock = clock
         self._owner = uuid.uuid4().hex
+        self._renewed_at = clock()
 
     async def run(self) -> None:
         """Refresh the counts until cancelled; then another process may do it at once."""
@@ -54,8 +56,15 @@ class EventCounting:
 
     async def refresh(self) -> None:
         """Refresh the counts, unless another process holds the lease."""
-        now = self._clock()
-        if await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR):
-            days = await self._store.refresh_event_counts(now)
+        if await self._hold_lease():
+            days = await self._store.refresh_event_counts(self._clock(), self._keep_lease)
             if days:
                 _log.info("days of the event log counted", extra={"days": days})
+
+    async def _keep_lease(self) -> bool:
+        """Renew the lease if it is time to; return whether this process holds it."""
+        return self._clock() < self._renewed_at + _RENEWED_AFTER or await self._hold_lease()
+
+    async def _hold_lease(self) -> bool:
+        self._renewed_at = now = self._clock()
+        return await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)

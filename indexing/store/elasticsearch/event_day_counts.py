@@ -42,14 +42,15 @@ HOURS_A_DAY: Final = 24
 KIND: Final = "events"
 
 # A day with more values of a field, or with longer counts as JSON, is not stored: a range may have
-# many days, and all of them are read at once.
-_MOST_VALUES: Final = 10_000
+# many days, and all of them are read at once. Decoding an answer blocks the event loop.
+_MOST_VALUES: Final = 4_000
 _MOST_BYTES: Final = 64 * 1024
 # The longest that a read waits until counts are stored: the cluster may put off writes.
 _STORING_SECONDS: Final = 0.3
 # Increased with every change of the stored counts.
 _FORMAT: Final = 2
 _VALUES: Final = "values"
+_PREPARED: Final = "prepared"
 
 _log = logging.getLogger(__name__)
 
@@ -110,6 +111,11 @@ def read_counts(
     if document is None or document.source.get("format") != _FORMAT:
         return None
     return DayCounts(day, value=value, **orjson.loads(document.source["counts"]))
+
+
+def is_prepared(document: Document | None) -> bool:
+    """Return whether all counts of that day by value were stored, too."""
+    return document is not None and bool(document.source.get(_PREPARED))
 
 
 def search_of(
@@ -188,10 +194,12 @@ async def store_counts(
     repository: RepositoryName,
     counted: Sequence[DayCounts],
     seconds: float = _STORING_SECONDS,
+    *,
+    prepared: bool = False,
 ) -> bool:
     """Store counts for later requests; return whether the cluster accepted them in time.
 
-    If it did not, nothing is stored for a while.
+    If it did not, nothing is stored for a while. `prepared` is what `is_prepared` returns for them.
     """
     if not cluster.day_count_pause.is_over:
         return False
@@ -207,6 +215,8 @@ async def store_counts(
             # As text: it is never searched, and a node need not read what is in it.
             "counts": each.encode().decode(),
         }
+        if prepared:
+            source[_PREPARED] = True
         operations.append(Operation("index", place.index, place.id, place.routing, source))
     lines = b"".join(operation.encode() for operation in operations)
     reason = ""

@@ -7,17 +7,20 @@ readers compare the number of events of the days.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.health.window import DAY_MICROSECONDS, day_of
 from indexing.models.events import EventQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import event_days
-from indexing.store.elasticsearch.arrivals import SETTLING_SECONDS, STAMP
+from indexing.store.elasticsearch.arrivals import STAMP
 from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Document
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan_groups
@@ -26,19 +29,30 @@ from indexing.store.elasticsearch.event_day_counts import (
     HOURS_A_DAY,
     DayCounts,
     Value,
+    counts_of,
+    is_prepared,
+    place_of,
+    read_counts,
     read_values,
+    search_of,
     store_counts,
     values_search,
 )
-from indexing.store.elasticsearch.event_days import count_days, count_search
+from indexing.store.elasticsearch.event_days import count_search
 from indexing.store.elasticsearch.event_filtering import frequent_values
 from indexing.store.elasticsearch.event_query import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.repositories import list_repositories
 from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.yielding import GoesOn
 
 # Older days are counted when they are read: otherwise the first refresh would search all events.
 _DAYS: Final = 92
+# Events of this time before the last refresh are looked at again: the clocks of the processes
+# differ, and events become visible a few seconds after their stamp.
+_MARGIN: Final = 600 * 1_000_000
+# A refresh ends after so many failures one after another: then it is hardly because of the days.
+_MOST_FAILURES: Final = 3
 # The record of the last refresh, in the control index.
 _DOCUMENT: Final = "event-days"
 _DAYS_A_PAGE: Final = 1_000
@@ -49,63 +63,146 @@ _BUCKETS: Final = 15_000
 _STORED_AT_ONCE: Final = 16
 _STORING_SECONDS: Final = 20.0
 
+_log = logging.getLogger(__name__)
 
-async def refresh_event_counts(cluster: Cluster, now: datetime) -> int:
+# The days to count, by the routing of their repository.
+_Days = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """The record of the last refresh.
+
+    Of the repositories in `large`, all events that arrived before `until` are counted if they are
+    older than `day`, except on the days in `failed`. `until` is None if no refresh is complete yet.
+    """
+
+    until: int | None = None
+    day: int = 0
+    large: frozenset[str] = frozenset()
+    failed: _Days = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Document | None) -> Self:
+        if document is None:
+            return cls()
+        source = document.source
+        # Earlier releases stored no `large` and no `failed`.
+        large, failed = source.get("large", ()), source.get("failed", {})
+        return cls(source["until"], source["day"], frozenset(large), failed)
+
+    def encode(self) -> dict[str, Any]:
+        return {
+            "kind": _DOCUMENT,
+            "until": self.until,
+            "day": self.day,
+            "large": sorted(self.large),
+            "failed": self.failed,
+        }
+
+
+async def refresh_event_counts(cluster: Cluster, now: datetime, goes_on: GoesOn) -> int:
     """Count the past days of large logs that have new events; return their number.
 
-    An interrupted call is repeated by the next one.
+    An interrupted call is continued by the next one. A day that cannot be counted is tried again by
+    the next one, after all others.
     """
-    connection, layout = cluster.connection, cluster.layout
-    last = await connection.get(layout.control, _DOCUMENT)
+    connection, control = cluster.connection, cluster.layout.control
+    last = await connection.get(control, _DOCUMENT)
+    record = _Record.of(last)
     today = day_of(now)
     retention = await cluster.control.read_retention()
-    counted = 0
-    for name, days in (await _find_changed(cluster, last, today, retention)).items():
-        for day in days:
-            if not await _count(cluster, name, day, retention):
-                return counted
-            counted += 1
-    until = to_microseconds(now) - int(SETTLING_SECONDS * 1_000_000)
-    record = {"kind": _DOCUMENT, "until": until, "day": today}
+    days = range(max(retention.final_day + 1, today - _DAYS), today)
+    due, large = await _find_due(cluster, record, days)
+    counted = failures = 0
+    failed: dict[str, list[int]] = defaultdict(list)
+    for name, day in due:
+        if not await goes_on():
+            return counted
+        try:
+            counted += await _count(cluster, name, day, retention)
+        except StoreError as error:
+            _log.warning("a day of the event log cannot be counted", extra={"reason": str(error)})
+            failed[routing_of(name)].append(day)
+            failures += 1
+            if failures == _MOST_FAILURES:
+                break
+        else:
+            failures = 0
+    if failures == _MOST_FAILURES:
+        # The rest is found again by the same record.
+        new = replace(record, failed=_join(record.failed, failed))
+    else:
+        until = to_microseconds(now) - _MARGIN
+        new = _Record(until, today, record.large | large, failed)
     version = None if last is None else last.version
     # Another process may have done the same.
     with suppress(ConflictError):
-        await connection.put(layout.control, _DOCUMENT, record, over=version, visible=False)
+        await connection.put(control, _DOCUMENT, new.encode(), over=version, visible=False)
     return counted
 
 
-async def _find_changed(
-    cluster: Cluster, last: Document | None, today: int, retention: Retention
-) -> dict[RepositoryName, list[int]]:
-    """Return the days of large logs that have new events or are past since the last refresh."""
-    first = max(retention.final_day + 1, today - _DAYS)
-    filters: list[dict[str, Any]] = [
-        {"range": {TIME: {"gte": first * DAY_MICROSECONDS, "lt": today * DAY_MICROSECONDS}}}
-    ]
-    if last is not None:
-        since = [
-            {"range": {STAMP: {"gte": last.source["until"]}}},
-            {"range": {TIME: {"gte": last.source["day"] * DAY_MICROSECONDS}}},
+def _join(one: _Days, other: _Days) -> _Days:
+    return {
+        routing: sorted({*one.get(routing, ()), *other.get(routing, ())})
+        for routing in one.keys() | other.keys()
+    }
+
+
+async def _find_due(
+    cluster: Cluster, record: _Record, days: range
+) -> tuple[list[tuple[RepositoryName, int]], frozenset[str]]:
+    """Return the days of large logs to count, and the repositories with such logs among them.
+
+    These are the days with events that are new or past since the last refresh, all days of logs
+    that have become large, and last the days that failed before.
+    """
+    since: list[dict[str, Any]] = []
+    if record.until is not None:
+        new = [
+            {"range": {STAMP: {"gte": record.until}}},
+            {"range": {TIME: {"gte": record.day * DAY_MICROSECONDS}}},
         ]
-        filters.append({"bool": {"should": since, "minimum_should_match": 1}})
-    days: dict[str, list[int]] = defaultdict(list)
+        since.append({"bool": {"should": new, "minimum_should_match": 1}})
+    found = await _find_days(cluster, days, since)
+    large = await _find_large(cluster, list(found))
+    found = {routing: found[routing] for routing in large}
+    if record.until is not None and (grown := large - record.large):
+        of_grown = {"terms": {"repository_id": sorted(grown)}}
+        found |= await _find_days(cluster, days, [of_grown])
+    known = {routing_of(each.name): each.name for each in await list_repositories(cluster)}
+    named = found.keys() | record.failed.keys()
+    due = {
+        (known[routing], day): day in record.failed.get(routing, ())
+        for routing in sorted(named & known.keys())
+        for day in sorted({*found.get(routing, ()), *record.failed.get(routing, ())})
+        if day in days
+    }
+    return sorted(due, key=due.__getitem__), large
+
+
+async def _find_days(
+    cluster: Cluster, days: range, clauses: Sequence[Mapping[str, Any]]
+) -> dict[str, list[int]]:
+    """Return those of the days on which a repository has events that match the clauses."""
+    bounds = {"gte": days.start * DAY_MICROSECONDS, "lt": days.stop * DAY_MICROSECONDS}
+    query = {"bool": {"filter": [{"range": {TIME: bounds}}, *clauses]}}
     by_day = {"day": {"histogram": {"field": TIME, "interval": DAY_MICROSECONDS}}}
+    found: dict[str, list[int]] = defaultdict(list)
     async for buckets in scan_groups(
         cluster.connection,
         cluster.layout.events,
-        {"bool": {"filter": filters}},
+        query,
         ("repository_id", by_day),
         size=_DAYS_A_PAGE,
     ):
         for each in buckets:
             day = round(each["key"]["day"] / DAY_MICROSECONDS)
-            days[each["key"]["repository_id"]].append(day)
-    large = await _find_large(cluster, list(days))
-    known = [each.name for each in await list_repositories(cluster)] if large else []
-    return {name: sorted(days[routing_of(name)]) for name in known if routing_of(name) in large}
+            found[each["key"]["repository_id"]].append(day)
+    return found
 
 
-async def _find_large(cluster: Cluster, routings: Sequence[str]) -> set[str]:
+async def _find_large(cluster: Cluster, routings: Sequence[str]) -> frozenset[str]:
     """Return the repositories with enough events for their days to be stored."""
     found: set[str] = set()
     for start in range(0, len(routings), _REPOSITORIES_AT_ONCE):
@@ -126,28 +223,41 @@ async def _find_large(cluster: Cluster, routings: Sequence[str]) -> set[str]:
         for routing, answer in zip(some, answers, strict=True):
             if answer["hits"]["total"]["value"] >= event_days.WORTHWHILE:
                 found.add(routing)
-    return found
+    return frozenset(found)
 
 
 async def _count(cluster: Cluster, name: RepositoryName, day: int, retention: Retention) -> bool:
-    """Count a day and its frequent values; return whether the cluster accepted the counts."""
-    counted = await count_days(cluster, name, [day], retention)
-    if counted is None:
-        return False
-    (whole,) = counted
+    """Count a day and its frequent values; return false if its stored counts are up to date.
+
+    If the day gets new events meanwhile, the next refresh counts it again.
+
+    Raises:
+        StoreUnavailableError: the cluster accepts no counts.
+    """
     start, end = (from_microseconds(each * DAY_MICROSECONDS) for each in (day, day + 1))
     count_all = count_search(cluster, EventQuery(name, start, end), retention)
+    connection = cluster.connection
+    (document,) = await connection.get_many([place_of(cluster, name, day)], timeouts=WRITING)
+    (answer,) = await connection.search_many([count_all], timeouts=WRITING)
+    stored = read_counts(document, day)
+    total = answer["hits"]["total"]["value"]
+    if stored is not None and stored.total == total and is_prepared(document):
+        return False
+    search = search_of(cluster, name, day, retention)
+    (answer,) = await connection.search_many([search], timeouts=WRITING)
+    whole = counts_of(day, answer)
+    await _store(cluster, name, [whole])
     outcomes: list[DayCounts] = []
     for some in _group(whole):
         found = await _count_values(cluster, name, whole, retention, some, count_all)
         if found is None:
-            return cluster.day_count_pause.is_over
+            return True
         outcomes += [each for each in found if some[0].field == "outcome"]
     for outcome in outcomes:
         for some in _group(outcome):
-            found = await _count_values(cluster, name, whole, retention, some, count_all)
-            if found is None:
-                return cluster.day_count_pause.is_over
+            if await _count_values(cluster, name, whole, retention, some, count_all) is None:
+                return True
+    await _store(cluster, name, [whole], prepared=True)
     return True
 
 
@@ -159,11 +269,7 @@ async def _count_values(
     values: Sequence[Value],
     count_all: Search,
 ) -> list[DayCounts] | None:
-    """Count values of a day, and store the counts.
-
-    Returns `None` if the cluster accepts none, or the day has new events: the next refresh counts
-    it again.
-    """
+    """Count values of a day, and store the counts; `None` if the day has new events."""
     search = values_search(cluster, name, whole.day, retention, values)
     # The day must have the same events before and after.
     before, answer, after = await cluster.connection.search_many(
@@ -173,10 +279,15 @@ async def _count_values(
         return None
     found = read_values(whole.day, answer, values, whole.total)
     for first in range(0, len(found), _STORED_AT_ONCE):
-        stored = found[first : first + _STORED_AT_ONCE]
-        if not await store_counts(cluster, name, stored, _STORING_SECONDS):
-            return None
+        await _store(cluster, name, found[first : first + _STORED_AT_ONCE])
     return found
+
+
+async def _store(
+    cluster: Cluster, name: RepositoryName, counted: Sequence[DayCounts], *, prepared: bool = False
+) -> None:
+    if not await store_counts(cluster, name, counted, _STORING_SECONDS, prepared=prepared):
+        raise StoreUnavailableError("the cluster accepts no counts of the event log")
 
 
 def _group(counts: DayCounts) -> Iterator[list[Value]]:

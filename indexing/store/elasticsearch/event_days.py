@@ -42,7 +42,7 @@ WORTHWHILE: Final = 250_000
 _WORTHWHILE_MATCHES: Final = 50_000
 # Days to read or to count by one request.
 _READ_AT_ONCE: Final = 64
-_COUNTED_AT_ONCE: Final = 8
+_COUNTED_AT_ONCE: Final = 4
 
 
 async def read_days(
@@ -58,12 +58,16 @@ async def read_days(
     if wider != every:
         searches.append(count_search(cluster, wider, retention, most=_WORTHWHILE_MATCHES))
     answers = await cluster.connection.search_many(searches)
-    total, *matches = (each["hits"]["total"]["value"] for each in answers)
-    if total < WORTHWHILE or any(each < _WORTHWHILE_MATCHES for each in matches):
+    before, *matches = (each["hits"]["total"]["value"] for each in answers)
+    if before < WORTHWHILE or any(each < _WORTHWHILE_MATCHES for each in matches):
         return None
     days = range(day_of(query.received_from), day_of(query.received_to))
     found = await read_stored(cluster, query.repository, [(day, None) for day in days])
     stored = {each.day: each for each in found}
+    # Counted after the days were read: so no day has more events than it is counted with, and only
+    # days that are all up to date have as many together.
+    (answer,) = await cluster.connection.search_many(searches[:1])
+    total = answer["hits"]["total"]["value"]
     is_current = sum(each.total for each in stored.values()) == total
     if not is_current and not await _count_changed(cluster, every, retention, stored):
         return None
@@ -105,11 +109,15 @@ async def count_days(
 ) -> list[DayCounts] | None:
     """Count and store days; `None` if the cluster accepts no counts."""
     found: list[DayCounts] = []
+    yielder = LoopYielder()
     for start in range(0, len(days), _COUNTED_AT_ONCE):
         some = days[start : start + _COUNTED_AT_ONCE]
         searches = [search_of(cluster, repository, day, retention) for day in some]
         answers = await cluster.connection.search_many(searches)
-        counted = [counts_of(day, each) for day, each in zip(some, answers, strict=True)]
+        counted = []
+        for day, answer in zip(some, answers, strict=True):
+            counted.append(counts_of(day, answer))
+            await yielder.yield_if_due()
         if not await store_counts(cluster, repository, counted):
             return None
         found += counted

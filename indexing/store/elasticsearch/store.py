@@ -71,6 +71,7 @@ from indexing.store.interface import (
     StoreIdentity,
     StoreStatus,
 )
+from indexing.yielding import GoesOn, always
 
 
 class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Store):
@@ -179,8 +180,8 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         return await self._events.write(batch)
 
-    async def refresh_event_counts(self, now: datetime) -> int:
-        return await event_day_refresh.refresh_event_counts(self._cluster, now)
+    async def refresh_event_counts(self, now: datetime, goes_on: GoesOn = always) -> int:
+        return await event_day_refresh.refresh_event_counts(self._cluster, now, goes_on)
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int

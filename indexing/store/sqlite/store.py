@@ -72,6 +72,7 @@ from indexing.store.sqlite.notifications import SqliteNotifications
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
 from indexing.store.sqlite.search import identities
 from indexing.store.sqlite.search.strategy import choose_strategy
+from indexing.yielding import GoesOn, always
 
 # The number of rows in one transaction of long work. It takes a few tenths of a second, so that
 # other writers get their turn.
@@ -187,7 +188,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         outcomes = await self._connections.write_rows(batch, events.write_events, self._events_pace)
         return [outcome for step in outcomes for outcome in step]
 
-    async def refresh_event_counts(self, now: datetime) -> int:  # noqa: ARG002 - triggers did it
+    async def refresh_event_counts(self, now: datetime, goes_on: GoesOn = always) -> int:  # noqa: ARG002 - triggers did it
         return 0
 
     async def search_tests(

@@ -9,18 +9,12 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import NoReturn
 
 import orjson
 import pytest
 import zstandard
 
-from indexing.errors import StoreUnavailableError
-from indexing.store.elasticsearch.store import ElasticsearchStore
-from indexing.store.interface import Store
-from indexing.store.sqlite.store import SqliteStore
 from tests.service.cli.conftest import Command
 
 ROOT = Path(__file__).parents[3]
@@ -276,24 +270,3 @@ async def write_and_die(self, work):
 connections.Connections.write = write_and_die
 main()
 """
-
-
-@pytest.mark.parametrize("settings", ["sqlite", "elasticsearch"], indirect=True)
-def test_a_load_of_events_prepares_their_counts(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[type] = []
-
-    def refuse(store: Store, _now: datetime) -> NoReturn:
-        asked.append(type(store))
-        raise StoreUnavailableError("later")
-
-    for each in (SqliteStore, ElasticsearchStore):
-        monkeypatch.setattr(each, "refresh_event_counts", refuse)
-    (tmp_path / "events.ndjson").write_bytes(lines(EVENT))
-    # The events are stored, so the load has not failed.
-    command("ingest", "events", str(tmp_path / "events.ndjson"))
-    assert len(asked) == 1
-    # Nothing is new.
-    command("ingest", "events", str(tmp_path / "events.ndjson"))
-    assert len(asked) == 1

@@ -11,6 +11,7 @@ import pytest
 from indexing.errors import StoreUnavailableError
 from indexing.store import open_store
 from indexing.store.sqlite.store import SqliteStore
+from indexing.yielding import GoesOn
 from service.server.event_counting import LEASE_FOR, EventCounting
 from tests.service.front_door import Clock
 from tests.service.processes import TIMEOUT
@@ -22,7 +23,7 @@ async def test_one_process_refreshes_until_its_lease_ends(
     asked: list[datetime] = []
     works = True
 
-    async def refresh(_store: SqliteStore, now: datetime) -> int:
+    async def refresh(_store: SqliteStore, now: datetime, _goes_on: GoesOn) -> int:
         asked.append(now)
         if not works:
             raise StoreUnavailableError("later")
@@ -55,7 +56,7 @@ async def test_another_process_takes_over_when_one_ends(
 ) -> None:
     asked: asyncio.Queue[datetime] = asyncio.Queue()
 
-    async def refresh(_store: SqliteStore, now: datetime) -> int:
+    async def refresh(_store: SqliteStore, now: datetime, _goes_on: GoesOn) -> int:
         asked.put_nowait(now)
         raise StoreUnavailableError("later")
 
@@ -67,4 +68,34 @@ async def test_another_process_takes_over_when_one_ends(
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+    await store.close()
+
+
+async def test_a_long_refresh_keeps_its_lease_and_ends_once_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    store = await open_store(tmp_path)
+    first, second = (EventCounting(store, clock=clock) for _ in range(2))
+    answers: list[bool] = []
+    began = 0
+
+    async def refresh(_store: SqliteStore, _now: datetime, goes_on: GoesOn) -> int:
+        nonlocal began
+        began += 1
+        if began > 1:
+            return 0
+        for share in (0.6, 0.6, 2.0):
+            clock.now += LEASE_FOR * share
+            if share > 1:
+                # It has taken too long to renew the lease, and another process has it.
+                await second.refresh()
+            answers.append(await goes_on())
+            await second.refresh()
+        return 0
+
+    monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
+    await first.refresh()
+    assert answers == [True, True, False]
+    assert began == 3
     await store.close()

@@ -168,3 +168,27 @@ async def test_pruning_deletes_the_counts_of_days_that_it_reaches(
     assert (await count(store)).total == 12
     await store.write_events([make_event(n, after(hours=2 * n)) for n in range(6)])
     assert (await count(store)).total == 18
+
+
+async def test_a_day_that_another_process_counts_during_a_read_hides_no_stale_one(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await count(store)
+    # One event more on each of two days: their stored counts are old.
+    await store.write_events([make_event(100, MIDNIGHT), make_event(101, MIDNIGHT + DAY)])
+    read_stored = event_days.read_stored
+
+    async def read_later(*arguments: Any) -> list[event_day_counts.DayCounts]:
+        # After the read has begun, the first day gets another event and is counted again. Together
+        # the stored counts are as many as the events at the beginning.
+        await store.write_events([make_event(102, MIDNIGHT)])
+        cluster = cluster_of(store)
+        retention = await cluster.control.read_retention()
+        day = (MIDNIGHT - EPOCH).days
+        await event_days.count_days(cluster, WIDGETS, [day], retention)
+        return await read_stored(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(event_days, "read_stored", read_later)
+        found = await count(store)
+    assert found.total == sum(found.histogram) == 27

@@ -17,7 +17,6 @@ from indexing.store.elasticsearch import (
     event_days,
     event_filtering,
 )
-from indexing.store.elasticsearch.client.pauses import Pause
 from indexing.store.elasticsearch.event_counts import aggregate_events
 from indexing.store.elasticsearch.event_day_counts import DayCounts
 from indexing.store.elasticsearch.event_whole_days import RememberedDays
@@ -222,46 +221,6 @@ async def test_a_refresh_stores_no_counts_of_a_day_that_changes_meanwhile(
     # All events have the same trigger.
     assert all(sum(each["hours"]) <= each["of"] for each in stored)
     assert (await count(store, outcomes=(SUCCESS,))).total == 50
-
-
-async def test_a_refresh_counts_each_day_once_and_later_ones_if_they_change(
-    store: ElasticsearchStore,
-) -> None:
-    now = datetime.now(UTC)
-    # The last seconds may have events that were not visible, so they are looked at again.
-    later = now + timedelta(seconds=10)
-    await store.refresh_event_counts(later)
-    assert await store.refresh_event_counts(later) == 0
-    assert await store.refresh_event_counts(later + DAY) == 0
-
-
-async def test_a_day_is_counted_when_it_is_past(store: ElasticsearchStore) -> None:
-    now = datetime.now(UTC) + timedelta(seconds=10)
-    await store.refresh_event_counts(now)
-    await store.write_events([make_event(100, now), make_event(101, now + DAY)])
-    await store.refresh_event_counts(now)
-    assert await store.refresh_event_counts(now + DAY) == 1
-    assert await store.refresh_event_counts(now + 2 * DAY) == 1
-    assert await store.refresh_event_counts(now + 3 * DAY) == 0
-
-
-async def test_small_logs_are_not_counted(
-    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_days, "WORTHWHILE", 1_000)
-    await store.write_events([make_event(100, after(minutes=30))])
-    assert await store.refresh_event_counts(datetime.now(UTC)) == 0
-
-
-async def test_a_refresh_that_cannot_store_counts_is_repeated(store: ElasticsearchStore) -> None:
-    days = cluster_of(store).layout.days
-    await ask(store, "PUT", f"/{days}/_settings", {"index.blocks.write": True})
-    await store.write_events([make_event(100, after(minutes=30))])
-    assert await store.refresh_event_counts(datetime.now(UTC)) == 0
-    await ask(store, "PUT", f"/{days}/_settings", {"index.blocks.write": None})
-    # The pause after a refusal.
-    object.__setattr__(cluster_of(store), "day_count_pause", Pause(0.0))
-    assert await store.refresh_event_counts(datetime.now(UTC)) > 0
 
 
 async def test_many_values_of_a_day_are_counted_by_several_searches(

@@ -34,7 +34,13 @@ def too_many_quarantines() -> TooManyQuarantinesError:
 def record_change(
     quarantine: Quarantine, action: ChangeAction, at: datetime, actor: Actor
 ) -> QuarantineChange:
-    """Return the record of a change that gave the quarantine these values."""
+    """Return the record of a change that gave the quarantine these values.
+
+    It is later than the beginning of the quarantine, whatever clock says `at`: a command that takes
+    long uses the time at which it began.
+    """
+    if action is not ChangeAction.ADDED:
+        at = max(at, quarantine.key.created_at + _MOMENT)
     expires_at = quarantine.expires_at
     change_id = derive_change_id(
         quarantine.key.id,

@@ -203,6 +203,32 @@ async def test_a_webhook_that_is_removed_takes_nothing_from_the_others(
     assert sorted(await outbox(store, last)) == [(RECOVERED, "door"), (RECOVERED, "hinge")]
 
 
+async def test_a_webhook_of_a_machine_whose_clock_is_behind_takes_nothing_from_the_others(
+    store: Store, webhook: Webhook
+) -> None:
+    runs = Runs(store)
+    await runs.load(after(minutes=1), hinge=P)
+    await runs.break_(after(hours=1), "hinge")
+    await store.add_webhook(make_webhook(at=NOON - timedelta(minutes=1)))
+    await runs.mend(after(hours=2), "hinge")
+    await runs.break_(after(hours=4), "hinge")
+    # No other notification within a day.
+    assert await outbox(store, webhook) == [(BROKEN, "hinge")]
+
+
+async def test_a_forgotten_test_that_is_quarantined_again_is_a_new_notification(
+    store: Store, webhook: Webhook
+) -> None:
+    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+    runs = Runs(store)
+    for hours in (0, 5):
+        await runs.load(after(hours=hours), hinge=P)
+        await runs.break_(after(hours=hours + 1), "hinge")
+        sent = await send_all(store, webhook)
+        assert sorted(each.type.value for each in sent) == ["quarantine.added", "test.broken"]
+        await store.forget_test(WIDGETS, "hinge", after(hours=hours + 3))
+
+
 async def test_after_all_webhooks_were_removed_notifications_begin_anew(
     store: Store, webhook: Webhook
 ) -> None:

@@ -139,6 +139,29 @@ async def test_the_rules_are_the_actor_of_what_they_do(store: Store) -> None:
     assert await read(store) == changes
 
 
+async def test_the_end_of_a_quarantine_is_later_than_its_beginning(store: Store) -> None:
+    failed = Conclusion.FAILED
+    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+    for number in range(4):
+        run = make_run(str(number), commit=f"c{number}")
+        executions = make_executions(run, [("t", failed)], after(minutes=number))
+        await store.write_executions(WIDGETS, run, executions)
+    # The command that forgets the test, or that ends the other quarantine, began earlier.
+    began, quarantined = after(hours=1), after(hours=2)
+    await store.refresh_tests(quarantined, repository=WIDGETS)
+    await store.forget_test(WIDGETS, "t", began)
+    added, _ = await store.add_quarantine(WIDGETS, QuarantineRequest("u", "flaps"), quarantined)
+    assert await store.remove_quarantine(WIDGETS, added.key.id, began, MONA)
+    ends = {ChangeAction.TAKEN_BACK, ChangeAction.REMOVED}
+    changes = await read(store)
+    assert [change.action in ends for change in changes] == [True, True, False, False]
+    query = DayQuery(WIDGETS, day_of(NOON) - 3, day_of(NOON))
+    series = await read_series(
+        store, store.count_health, Stat.QUARANTINED_TESTS, query, after(hours=3)
+    )
+    assert [bar.value for bar in series.value_over_time] == [0] * 4
+
+
 @pytest.mark.parametrize("final", ["auto-quarantine off", "retention"])
 async def test_forgetting_a_test_withdraws_even_a_final_automatic_quarantine(
     store: Store, final: str

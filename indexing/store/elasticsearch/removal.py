@@ -305,6 +305,8 @@ async def _withdraw_automatic(
         before, slot = slot, slot.expired_by(now)
         if slot.record is not None and slot.record.source is QuarantineSource.AUTO:
             slot = slot.changed(ChangeAction.TAKEN_BACK, now, RULES).holding(None)
+        # The test is forgotten, and so is what webhooks were told of it.
+        slot = replace(slot, notified_at=None)
         if slot == before or await _write(cluster, slot):
             # A killed call may have left changes that are not in the log of changes yet.
             await quarantine_changes.complete(cluster, [slot])

@@ -45,7 +45,9 @@ async def add_webhook(cluster: Cluster, webhook: Webhook) -> None:
         )
     while webhook.id not in stored.webhooks:
         _check_room(stored, webhook)
-        webhooks = {**stored.webhooks, webhook.id: webhook.created_at}
+        # An earlier time would begin a new subscription, which knows nothing of the past.
+        at = max([webhook.created_at, *sorted(stored.webhooks.values())[:1]])
+        webhooks = {**stored.webhooks, webhook.id: at}
         with suppress(ConflictError):
             await replace_webhooks(cluster, stored, webhooks)
         stored = await make_known(cluster, webhook.repository)

@@ -23,6 +23,7 @@ def add_webhook(connection: sqlite3.Connection, webhook: Webhook) -> None:
     ).fetchone()
     if count >= MAX_WEBHOOKS:
         raise TooManyWebhooksError(f"the repository has {MAX_WEBHOOKS} webhooks; remove one first")
+    before = find_subscription(connection, repository_id)
     connection.execute(
         "INSERT INTO webhooks (id, repository_id, format, url, secret, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
@@ -35,6 +36,7 @@ def add_webhook(connection: sqlite3.Connection, webhook: Webhook) -> None:
             to_microseconds(webhook.created_at),
         ),
     )
+    _continue(connection, repository_id, before)
 
 
 def list_webhooks(
@@ -72,16 +74,17 @@ def remove_webhook(
     (repository_id,) = row
     before = find_subscription(connection, repository_id)
     connection.execute("DELETE FROM webhooks WHERE id = ?", (webhook_id.bytes,))
-    after = find_subscription(connection, repository_id)
-    if before is not None and after is not None and before.since != after.since:
-        _continue(connection, repository_id, before, after)
+    _continue(connection, repository_id, before)
     return True
 
 
 def _continue(
-    connection: sqlite3.Connection, repository_id: int, before: Subscription, after: Subscription
+    connection: sqlite3.Connection, repository_id: int, before: Subscription | None
 ) -> None:
-    """Keep what webhooks were notified of, for those that are left."""
+    """Keep what webhooks were notified of, if the time that names their subscription changed."""
+    after = find_subscription(connection, repository_id)
+    if before is None or after is None or before.since == after.since:
+        return
     # Records about quarantines are the bare time; they name no subscription.
     connection.execute(
         "UPDATE notices"

@@ -50,6 +50,7 @@ async def notify(cluster: Cluster, results: Sequence[Result]) -> None:
         if document is None or noticed is None or test_of(document.source).noticed != noticed:
             continue
         record = noticed.after_notification(result.after.health.health_status, notification.at)
+        cluster.written_tests.forget(document.id)
         operations.append(
             Operation(
                 "index",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import uuid
 from typing import Any
 
 import pytest
 
 from indexing.models.executions import Conclusion
+from indexing.models.notifications import Webhook, WebhookFormat
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.client.connection import Version
@@ -153,3 +155,22 @@ def test_documents_are_not_remembered_for_long(monkeypatch: pytest.MonkeyPatch) 
     now = 1202.0
     known.keep("r", "a", {}, VERSION)
     assert list(known.find("r", ["a"])) == ["a"]
+
+
+async def test_a_notification_does_not_look_like_another_writer(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "https://hooks.example/a"
+    await store.add_webhook(
+        Webhook(uuid.uuid4(), WIDGETS, WebhookFormat.STANDARD, url, b"s" * 24, NOON)
+    )
+    await load(store, 1)
+    for number in (2, 3, 4):
+        await load(store, number, FAILED)
+    # The notification that the test is broken has rewritten its document.
+    read = count_reads(store, monkeypatch)
+    await load(store, 5, FAILED)
+    assert len(read) <= 1
+    read.clear()
+    await load(store, 6, FAILED)
+    assert read == []

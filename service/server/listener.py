@@ -30,7 +30,7 @@ ARRIVING_SECONDS: Final = 0.2
 class Listener(web.BaseSite):
     """A bound socket that makes a `Connection` of each connection, with the keywords `limits`."""
 
-    __slots__ = ("_lifecycle", "_limits", "_others", "_repeated", "_socket")
+    __slots__ = ("_door", "_lifecycle", "_limits", "_others", "_repeated", "_socket")
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class Listener(web.BaseSite):
         super().__init__(runner, backlog=BACKLOG)
         self._lifecycle = runner.app[LIFECYCLE]
         self._socket = sock
+        # For draining. It is made now, because a process under load may have no descriptor left.
+        self._door = sock.dup()
         self._limits = dict(limits)
         self._repeated = repeated
         self._others: list[asyncio.Server] = []
@@ -69,17 +71,17 @@ class Listener(web.BaseSite):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._lifecycle.stopping = True
-        with self._socket.dup() as door:
+        with self._door as door:
             for server in (self._server, *self._others):
                 if server is not None:
                     server.close()
             # Connections that the kernel has made are served: closing the socket would reset them.
             arrived_by = loop.time() + ARRIVING_SECONDS
             while loop.time() < arrived_by:
+                # The loop closes its own sockets first. Refusing connections may need a descriptor.
+                await asyncio.sleep(DRAIN_POLL_SECONDS)
                 if is_last():
                     refuse_new_connections(door)
-                # The loop closes its own sockets first.
-                await asyncio.sleep(DRAIN_POLL_SECONDS)
                 for accepted in accept_all(door):
                     await loop.connect_accepted_socket(self._connection, accepted)
         while loop.time() < deadline:
@@ -89,6 +91,7 @@ class Listener(web.BaseSite):
             await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     async def stop(self) -> None:
+        self._door.close()
         for other in self._others:
             other.close()
         await super().stop()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.client
 import os
+import resource
 import signal
 import socket
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ import pytest
 from service.server.draining import refuse_new_connections
 from service.server.process import ServeError, bind
 from tests.service.processes import TIMEOUT, Start, port_of
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +37,10 @@ def status_of(port: int, target: str = "/health/ready") -> int:
         connection.close()
 
 
+def count_descriptors(process: int) -> int:
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_process_is_ready_and_ends_well(start: Start, number: signal.Signals) -> None:
     service = start()
@@ -47,6 +55,29 @@ def test_an_idle_connection_does_not_hold_the_end_up(start: Start) -> None:
         idle.sendall(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
         assert idle.recv(65_536).startswith(b"HTTP/1.1 200")
         assert service.stop() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits another process as only Linux can")
+async def test_a_process_without_file_descriptors_serves_its_last_request(start: Start) -> None:
+    service = start()
+    port = port_of(service.next_line("listening"))
+    limit = count_descriptors(service.process.pid) + 20
+    resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+    with ExitStack() as stack:
+
+        def connect() -> socket.socket:
+            address = ("127.0.0.1", port)
+            return stack.enter_context(socket.create_connection(address, timeout=TIMEOUT))
+
+        under_way = connect()
+        under_way.sendall(b"GET /health/live HTTP/1.1\r\nHost: a\r\n")
+        for _ in range(limit):
+            connect()
+        await until(lambda: count_descriptors(service.process.pid) >= limit)
+        service.process.send_signal(signal.SIGTERM)
+        under_way.sendall(b"\r\n")
+        assert under_way.recv(65_536).startswith(b"HTTP/1.1 200")
+        assert service.wait() == 0
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

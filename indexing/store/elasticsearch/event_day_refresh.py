@@ -170,8 +170,9 @@ async def _find_due(
     if record.until is not None and (grown := large - record.large):
         of_grown = {"terms": {"repository_id": sorted(grown)}}
         found |= await _find_days(cluster, days, [of_grown])
-    known = {routing_of(each.name): each.name for each in await list_repositories(cluster)}
     named = found.keys() | record.failed.keys()
+    repositories = await list_repositories(cluster) if named else []
+    known = {routing_of(each.name): each.name for each in repositories}
     due = {
         (known[routing], day): day in record.failed.get(routing, ())
         for routing in sorted(named & known.keys())

@@ -13,6 +13,7 @@ import gzip
 import sys
 from collections import Counter, defaultdict
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -57,8 +58,9 @@ def read_results(path: Path) -> list[tuple[str, str]]:
     return results
 
 
+@cache
 def read_executions(folder: Path, branch: str) -> tuple[set[str], dict[str, list[dict[str, Any]]]]:
-    """The names of all tests, and the executions of each on that branch."""
+    """The names of all tests, and the executions of each on that branch; callers share them."""
     names: set[str] = set()
     executions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with (folder / "manifest.csv").open(newline="") as manifest:

@@ -8,6 +8,7 @@ import csv
 import gzip
 import sqlite3
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -32,6 +33,13 @@ pytestmark = pytest.mark.slow
 DAYS_JUDGED = 4
 
 Counts = dict[str, Counter[str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_executions() -> Iterator[None]:
+    """Read each folder once for all tests of this module, and free the memory after the last."""
+    yield
+    independent_health.read_executions.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -167,7 +167,7 @@ async def _try_make_final(cluster: Cluster, routing: str, tests: Collection[str]
                 hit["_id"],
                 routing,
                 hit["_source"] | {"judged_until": None},
-                Version(hit["_seq_no"], hit["_primary_term"]).parameters,
+                Version.of(hit).parameters,
             )
             for hit in hits
             if hit["_source"]["test_id"] in tests

@@ -21,7 +21,7 @@ from indexing.notifications.records import from_record, retry_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Document, Version
+from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
@@ -139,7 +139,7 @@ async def give_up_aged(cluster: Cluster, webhook_id: uuid.UUID, until: datetime)
     done = 0
     async for hits in scan(cluster.connection, cluster.layout.control, body):
         found = [
-            Document(hit["_id"], hit["_source"], Version(hit["_seq_no"], hit["_primary_term"]))
+            Document.of(hit)
             for hit in hits
             # Only mapped fields are searchable, and the time of the retry is none.
             if from_record(hit["_source"]["notification"]).waits_since <= until

@@ -232,8 +232,7 @@ def quarantine_of(source: Mapping[str, Any]) -> Quarantine:
 
 def slot_of_hit(hit: Mapping[str, Any]) -> QuarantineSlot:
     """Return the slot of a hit of a search that has `seq_no_primary_term`."""
-    version = Version(hit["_seq_no"], hit["_primary_term"])
-    return slot_of(Document(hit["_id"], hit["_source"], version))
+    return slot_of(Document.of(hit))
 
 
 def document_of(change: QuarantineChange) -> dict[str, Any]:

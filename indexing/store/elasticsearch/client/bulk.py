@@ -186,9 +186,7 @@ async def _send_piece(
                 result["status"],
                 result.get("error"),
                 result.get("_version", 0),
-                Version(result["_seq_no"], result["_primary_term"])
-                if "_seq_no" in result
-                else None,
+                Version.of(result) if "_seq_no" in result else None,
             )
         waiting = [n for n in waiting if is_passing(outcomes[n].status, outcomes[n].error)]
         if waiting:

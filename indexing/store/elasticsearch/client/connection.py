@@ -12,7 +12,7 @@ import logging
 import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -96,6 +96,24 @@ WRITING: Final = Timeouts(total=60.0, attempt=30.0)
 
 
 @dataclass(frozen=True, slots=True)
+class Version:
+    """The version of a document that was read: its sequence number and primary term."""
+
+    seq_no: int
+    primary_term: int
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Return the version in the answer to a read or write, or in a hit that has it."""
+        return cls(answer["_seq_no"], answer["_primary_term"])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that make a write fail if the document has changed since."""
+        return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A stored document; `version` is for optimistic concurrency control."""
 
@@ -103,18 +121,10 @@ class Document:
     source: Mapping[str, Any]
     version: Version
 
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """The version of a document that was read: its sequence number and primary term."""
-
-    seq_no: int
-    primary_term: int
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that make a write fail if the document has changed since."""
-        return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Return the document in the answer to a read, or in a hit that has its version."""
+        return cls(answer["_id"], answer["_source"], Version.of(answer))
 
 
 class Connection:
@@ -360,8 +370,7 @@ def _query(**parameters: Any) -> str:
 
 def _document_of(answer: Any) -> Document | None:
     if "_seq_no" in answer:
-        version = Version(answer["_seq_no"], answer["_primary_term"])
-        return Document(answer["_id"], answer["_source"], version)
+        return Document.of(answer)
     if "error" in answer:
         raise error_of(_MISSING, answer)
     return None

@@ -177,10 +177,7 @@ async def read_markers(cluster: Cluster, routing: str | None) -> tuple[list[Dirt
     seen = 0
     async with aclosing(scan(cluster.connection, search.index, search.body)) as pages:
         async for hits in pages:
-            found = await parse_markers(
-                Document(hit["_id"], hit["_source"], Version(hit["_seq_no"], hit["_primary_term"]))
-                for hit in hits
-            )
+            found = await parse_markers(Document.of(hit) for hit in hits)
             markers += found
             seen += sum(_TESTS_AT_ONCE if each.tests is None else len(each.tests) for each in found)
             more = len(hits) == _MARKERS_A_PAGE

@@ -39,7 +39,7 @@ async def fill_outcomes(
                 hit["_id"],
                 hit["_routing"],
                 {**hit["_source"], **_fields_of(hit["_source"])},
-                Version(hit["_seq_no"], hit["_primary_term"]).parameters,
+                Version.of(hit).parameters,
             )
             for hit in hits
         ]

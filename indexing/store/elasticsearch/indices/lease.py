@@ -47,7 +47,7 @@ class LeaseDocument:
             answer = await self._connection.request("PUT", target, source, timeouts=timeouts)
         except ConflictError:
             return None
-        return Version(answer["_seq_no"], answer["_primary_term"])
+        return Version.of(answer)
 
     async def delete(self, version: Version) -> None:
         """Delete this version of the document, if it is still the current one."""

@@ -47,7 +47,7 @@ async def fill_names(
                 hit["_id"],
                 None,
                 {**hit["_source"], **name_keys(hit["_source"]["owner"], hit["_source"]["name"])},
-                Version(hit["_seq_no"], hit["_primary_term"]).parameters,
+                Version.of(hit).parameters,
             )
             for hit in hits
         ]

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
-from typing import Final
 
 from indexing.health.rollups import Stated
-from indexing.models.tests import METADATA_FIELDS, TestMetadata
-
-_values_of: Final = attrgetter(*METADATA_FIELDS)
+from indexing.models.tests import METADATA_FIELDS, TestMetadata, metadata_values
 
 
 class StatedMetadata:
@@ -41,7 +37,7 @@ class StatedMetadata:
         self._keep_last()
         newest = list(self._before)
         for metadata, at in self._stated.items():
-            for index, value in enumerate(_values_of(metadata)):
+            for index, value in enumerate(metadata_values(metadata)):
                 if value is not None:
                     before = newest[index]
                     if before is None or (at, value) > before:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from indexing.models.executions import PullRequest
@@ -196,6 +197,8 @@ class TestMetadata:
 
 # In the model's order; columns and rules use these names.
 METADATA_FIELDS: Final = tuple(field.name for field in fields(TestMetadata))
+# Returns the values of a `TestMetadata` in that order.
+metadata_values: Final = attrgetter(*METADATA_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

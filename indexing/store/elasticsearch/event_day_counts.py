@@ -118,12 +118,17 @@ def is_prepared(document: Document | None) -> bool:
     return document is not None and bool(document.source.get(_PREPARED))
 
 
+def query_of(repository: RepositoryName, day: int) -> EventQuery:
+    """Return the query for all events of a day."""
+    start, end = (from_microseconds(each * DAY_MICROSECONDS) for each in (day, day + 1))
+    return EventQuery(repository, start, end)
+
+
 def search_of(
     cluster: Cluster, repository: RepositoryName, day: int, retention: Retention
 ) -> Search:
     """Return the search that counts a day."""
-    start, end = (from_microseconds(each * DAY_MICROSECONDS) for each in (day, day + 1))
-    query = EventQuery(repository, start, end)
+    query = query_of(repository, day)
     body = count_facets(make_query(query, retention), HOUR_MICROSECONDS, _MOST_VALUES, FIELDS)
     routing = routing_of(repository)
     # The same copy as in all searches of these modules: of one copy, the number only grows.

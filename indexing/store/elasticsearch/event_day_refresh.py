@@ -17,7 +17,6 @@ from typing import Any, Final, Self
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.health.window import DAY_MICROSECONDS, day_of
-from indexing.models.events import EventQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import event_days
 from indexing.store.elasticsearch.arrivals import STAMP
@@ -32,18 +31,19 @@ from indexing.store.elasticsearch.event_day_counts import (
     counts_of,
     is_prepared,
     place_of,
+    query_of,
     read_counts,
     read_values,
     search_of,
     store_counts,
     values_search,
 )
-from indexing.store.elasticsearch.event_days import count_search
+from indexing.store.elasticsearch.event_days import count_events, count_search
 from indexing.store.elasticsearch.event_filtering import frequent_values
 from indexing.store.elasticsearch.event_query import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.repositories import list_repositories
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import to_microseconds
 from indexing.yielding import GoesOn
 
 # Older days are counted when they are read: otherwise the first refresh would search all events.
@@ -235,19 +235,17 @@ async def _count(cluster: Cluster, name: RepositoryName, day: int, retention: Re
     Raises:
         StoreUnavailableError: the cluster accepts no counts.
     """
-    start, end = (from_microseconds(each * DAY_MICROSECONDS) for each in (day, day + 1))
-    count_all = count_search(cluster, EventQuery(name, start, end), retention)
-    connection = cluster.connection
+    connection, events = cluster.connection, query_of(name, day)
     (document,) = await connection.get_many([place_of(cluster, name, day)], timeouts=WRITING)
-    (answer,) = await connection.search_many([count_all], timeouts=WRITING)
     stored = read_counts(document, day)
-    total = answer["hits"]["total"]["value"]
+    total = await count_events(cluster, events, retention, WRITING)
     if stored is not None and stored.total == total and is_prepared(document):
         return False
     search = search_of(cluster, name, day, retention)
     (answer,) = await connection.search_many([search], timeouts=WRITING)
     whole = counts_of(day, answer)
     await _store(cluster, name, [whole])
+    count_all = count_search(cluster, events, retention)
     outcomes: list[DayCounts] = []
     for some in _group(whole):
         found = await _count_values(cluster, name, whole, retention, some, count_all)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from indexing.health.window import DAY_MICROSECONDS, day_of
 from indexing.models.events import EventQuery
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.connection import Timeouts
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_day_counts import (
@@ -66,8 +67,7 @@ async def read_days(
     stored = {each.day: each for each in found}
     # Counted after the days were read: so no day has more events than it is counted with, and only
     # days that are all up to date have as many together.
-    (answer,) = await cluster.connection.search_many(searches[:1])
-    total = answer["hits"]["total"]["value"]
+    total = await count_events(cluster, every, retention)
     is_current = sum(each.total for each in stored.values()) == total
     if not is_current and not await _count_changed(cluster, every, retention, stored):
         return None
@@ -84,6 +84,16 @@ def count_search(
     body = {"size": 0, "track_total_hits": most or True, "query": make_query(query, retention)}
     routing = routing_of(query.repository)
     return Search(slices_of(cluster, query), body, routing, copy=routing)
+
+
+async def count_events(
+    cluster: Cluster, query: EventQuery, retention: Retention, timeouts: Timeouts | None = None
+) -> int:
+    """Return the number of matching events, by `count_search`."""
+    search = count_search(cluster, query, retention)
+    (answer,) = await cluster.connection.search_many([search], timeouts=timeouts)
+    total: int = answer["hits"]["total"]["value"]
+    return total
 
 
 async def read_stored(

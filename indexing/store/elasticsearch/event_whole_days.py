@@ -14,7 +14,7 @@ from typing import Final
 
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.event_days import count_search, read_days
+from indexing.store.elasticsearch.event_days import count_events, read_days
 from indexing.store.elasticsearch.event_filtering import add_counted, add_matching
 from indexing.store.elasticsearch.event_query import every_of
 from indexing.store.elasticsearch.event_sums import EventSums
@@ -77,15 +77,13 @@ async def count_whole_days(
     """Count the events of a query, which has whole days, in bars of `size` microseconds.
 
     Retention must not have reached any of the days. Returns `None` if counting the matching events
-    together with others is faster, or more than `most_left_out` days would be left out.
+    together with others is faster.
     """
     known = remembered.find(query, size)
     if known is not None:
-        answer = await cluster.connection.search_many(
-            [count_search(cluster, every_of(query), retention)]
-        )
-        if answer[0]["hits"]["total"]["value"] == known[1]:
-            return known[0]
+        counted, total = known
+        if await count_events(cluster, every_of(query), retention) == total:
+            return counted
     found = await read_days(cluster, query, retention)
     if found is None:
         return None

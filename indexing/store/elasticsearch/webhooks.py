@@ -46,7 +46,7 @@ async def add_webhook(cluster: Cluster, webhook: Webhook) -> None:
     while webhook.id not in stored.webhooks:
         _check_room(stored, webhook)
         # An earlier time would begin a new subscription, which knows nothing of the past.
-        at = max([webhook.created_at, *sorted(stored.webhooks.values())[:1]])
+        at = max(webhook.created_at, min(stored.webhooks.values(), default=webhook.created_at))
         webhooks = {**stored.webhooks, webhook.id: at}
         with suppress(ConflictError):
             await replace_webhooks(cluster, stored, webhooks)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
-from operator import attrgetter
 from typing import Any, Final
 
 from indexing.globs import matches
@@ -18,7 +17,7 @@ from indexing.health.rollup_text import read_recovery, write_recovery
 from indexing.health.rollups import find_newest
 from indexing.health.rules import build_rollups, judge_rollups
 from indexing.models.changes import AnswerChanges
-from indexing.models.tests import METADATA_FIELDS
+from indexing.models.tests import METADATA_FIELDS, metadata_values
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import JudgedState, find_evidence
 from indexing.quarantine.updates import RuleSettings
@@ -39,7 +38,6 @@ from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
 from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
 
 _JUDGED: Final = (*HEALTH_COLUMNS, *METADATA_FIELDS)
-_metadata_of: Final = attrgetter(*METADATA_FIELDS)
 _STORED: Final = ", ".join(f"t.{column}" for column in _JUDGED)
 _JUDGED_PUT: Final = ", ".join(f"{name} = ?" for name in _JUDGED)
 
@@ -172,7 +170,7 @@ def _store_judgement(
         text_of_pull(health.first_failure_pull) or None,
         microseconds_or_none(health.last_failure_at),
         microseconds_or_none(health.last_success_at),
-        *_metadata_of(judgement.metadata),
+        *metadata_values(judgement.metadata),
     )
     if values != stored:
         connection.execute(f"UPDATE tests SET {_JUDGED_PUT} WHERE id = ?", (*values, test))

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from indexing.lru import Lru
 from service.cache.confirmed import CacheUnavailableError, ConfirmedValues
-from service.cache.lru import Lru
 
 # About 20,000 sessions.
 MAX_MEMORY_BYTES: Final = 64 * 1024 * 1024

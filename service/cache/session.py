@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
+from indexing.lru import Lru
 from service.cache.backend import CacheBackend, Snapshot, Versions
 from service.cache.codecs import Codec
 from service.cache.keys import LIFETIMES, CacheKey
-from service.cache.lru import Lru
 
 V = TypeVar("V")
 

@@ -15,7 +15,7 @@ from aiohttp.web import BaseRequest, RequestKey, StreamResponse
 from multidict import CIMultiDict
 
 from indexing.fairness import current_tenant
-from service.cache.lru import Lru
+from indexing.lru import Lru
 from service.http import problem_pages, problems
 from service.http.methods import READS
 from service.http.raw_response import RawResponse, takes_raw_response, write_head

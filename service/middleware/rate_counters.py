@@ -12,8 +12,8 @@ from limits import parse
 from limits.aio.storage import Storage
 from limits.aio.strategies import FixedWindowRateLimiter
 
+from indexing.lru import Lru
 from service.cache.backend import CacheBackend
-from service.cache.lru import Lru
 from service.middleware.rate_limit import RateLimit
 
 # About 15,000 principals.

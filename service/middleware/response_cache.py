@@ -25,11 +25,11 @@ from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
 from indexing.fairness import current_tenant
+from indexing.lru import Lru
 from service.auth.principal import Principal
 from service.cache.answers import Answer, tag_of
 from service.cache.backend import CacheBackend, Versions
 from service.cache.keys import RESPONSE_LIFETIME
-from service.cache.lru import Lru
 from service.context import PRINCIPAL, READER
 from service.http import problems
 from service.http.accept import ANY, JSON, choose_row_format

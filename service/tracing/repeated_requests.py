@@ -10,7 +10,7 @@ from aiohttp.web import BaseRequest, StreamResponse
 from opentelemetry.context import Context
 from opentelemetry.util.types import AttributeValue
 
-from service.cache.lru import Lru
+from indexing.lru import Lru
 from service.http.response_headers import REQUEST_ID_HEADER
 from service.middleware.fair_queue import FairQueue
 from service.middleware.response_cache import (

@@ -7,11 +7,12 @@ number.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from indexing.lru import Lru
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.event_days import count_events, read_days
@@ -21,10 +22,13 @@ from indexing.store.elasticsearch.event_sums import EventSums
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.yielding import LoopYielder
 
-# The values and bars to remember, of about 100 bytes each.
-_VALUES: Final = 200_000
+# The memory for counts, of about so many bytes for each value or bar.
+_BYTES: Final = 20_000_000
+_BYTES_OF_VALUE: Final = 100
 # A range with more of them must not displace those of others.
-_VALUES_OF_ONE: Final = _VALUES // 10
+_BYTES_OF_ONE: Final = _BYTES // 10
+# The memory of a query, whose filters are at most as long as the target of a request.
+_BYTES_OF_QUERY: Final = 16_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +46,19 @@ class RememberedDays:
     """The counts of whole days that this process has added up; those used least are forgotten."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[EventQuery, int], tuple[WholeDays, int]] = OrderedDict()
-        self._values = 0
+        self._known: Lru[tuple[WholeDays, int]] = Lru(_BYTES, _BYTES_OF_QUERY)
 
     def find(self, query: EventQuery, size: int) -> tuple[WholeDays, int] | None:
         """Return the counts in bars of this size, and how many events there were of any kind."""
-        known = self._known.get((query, size))
-        if known is not None:
-            self._known.move_to_end((query, size))
-        return known
+        return self._known.find((query, size))
 
     def keep(self, query: EventQuery, days: WholeDays, total: int) -> None:
         """Remember the counts of days that have `total` events of any kind."""
-        key = (query, days.sums.size)
-        replaced = self._known.pop(key, None)
-        if replaced is not None:
-            self._values -= replaced[0].sums.values
-        if days.sums.values > _VALUES_OF_ONE:
-            return
-        self._known[key] = (days, total)
-        self._values += days.sums.values
-        while self._values > _VALUES:
-            _, (forgotten, _) = self._known.popitem(last=False)
-            self._values -= forgotten.sums.values
+        key, size = (query, days.sums.size), days.sums.values * _BYTES_OF_VALUE
+        if size > _BYTES_OF_ONE:
+            self._known.drop(key)
+        else:
+            self._known.keep(key, (days, total), size, math.inf)
 
 
 async def count_whole_days(

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from indexing.fairness import acquire_within
+from indexing.lru import Lru
 from indexing.names import RepositoryName
 from service.auth.code_host.cache import AccessCache, Names
 from service.auth.code_host.client import CodeHostClient
@@ -19,7 +20,6 @@ from service.auth.code_host.decisions import (
     HostUnavailable,
 )
 from service.cache.backend import CacheBackend
-from service.cache.lru import Lru
 from service.cache.session import SingleFlight
 
 # Circuit breaker: after this many timeouts in a row, no request is sent for `BREAKER_OPEN_SECONDS`.

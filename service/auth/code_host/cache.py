@@ -8,6 +8,7 @@ import time
 from datetime import datetime
 from typing import Final
 
+from indexing.lru import Lru
 from indexing.names import RepositoryName
 from service.auth.code_host.decisions import (
     OUTAGE_LIFETIME,
@@ -17,7 +18,6 @@ from service.auth.code_host.decisions import (
     unpack_decision,
 )
 from service.cache.backend import CacheBackend
-from service.cache.lru import Lru
 
 # About 15,000 decisions: the tokens of an hour of a busy CI, which has a new one for every job.
 MAX_BYTES: Final = 16 * 1024 * 1024

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexing.lru import OVERHEAD, Lru
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.models.trends import HealthCounts
 from service.cache.answers import key_of_answer, make_answer, pack_answer, unpack_answer
@@ -21,7 +22,6 @@ from service.cache.keys import (
     Kind,
     key_of_credential,
 )
-from service.cache.lru import OVERHEAD, Lru
 from service.cache.signing import CacheSigner
 from service.http.conditional import is_known
 from service.pagination.cursor import Ends

@@ -8,12 +8,12 @@ needs no write proves nothing, so then the document is read after all.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
 
+from indexing.lru import Lru
 from indexing.store.elasticsearch.client.connection import Document, Version
 
 # The memory for documents, of some kilobytes each.
@@ -30,27 +30,24 @@ _SHARED_REPOSITORIES: Final = 10_000
 class _Written(NamedTuple):
     source: bytes
     version: Version
-    at: float
 
 
 class WrittenTests:
     """The documents of tests that this process has written lately; the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._tests: OrderedDict[str, _Written] = OrderedDict()
-        self._bytes = 0
-        # When another process was seen to write tests of a repository.
-        self._shared: OrderedDict[str, float] = OrderedDict()
+        self._tests: Lru[_Written] = Lru(_BYTES, overhead=0)
+        # The repositories of which another process was seen to write tests.
+        self._shared: Lru[bool] = Lru(_SHARED_REPOSITORIES, overhead=0)
 
     def find(self, routing: str, tests: Collection[str]) -> dict[str, Document]:
         """Return the remembered documents of these tests of one repository."""
         if self._is_shared(routing):
             return {}
-        oldest = time.monotonic() - _SECONDS
         return {
             test: Document(test, orjson.loads(known.source), known.version)
             for test in tests
-            if (known := self._tests.get(test)) is not None and known.at > oldest
+            if (known := self._tests.find(test)) is not None
         }
 
     def keep(
@@ -61,27 +58,20 @@ class WrittenTests:
         if version is None or self._is_shared(routing):
             return
         text = orjson.dumps(source)
-        if len(text) > _BYTES_OF_ONE:
-            return
-        self._tests[test] = _Written(text, version, time.monotonic())
-        self._bytes += len(text)
-        while self._bytes > _BYTES:
-            _, oldest = self._tests.popitem(last=False)
-            self._bytes -= len(oldest.source)
+        if len(text) <= _BYTES_OF_ONE:
+            self._tests.keep(test, _Written(text, version), len(text), _deadline())
 
     def forget(self, test: str) -> None:
         """Read the document of this test the next time."""
-        known = self._tests.pop(test, None)
-        if known is not None:
-            self._bytes -= len(known.source)
+        self._tests.drop(test)
 
     def note_other_writer(self, routing: str) -> None:
         """Remember no tests of this repository for a while, because others write them too."""
-        self._shared.pop(routing, None)
-        self._shared[routing] = time.monotonic()
-        if len(self._shared) > _SHARED_REPOSITORIES:
-            self._shared.popitem(last=False)
+        self._shared.keep(routing, value=True, size=1, deadline=_deadline())
 
     def _is_shared(self, routing: str) -> bool:
-        since = self._shared.get(routing)
-        return since is not None and time.monotonic() - since < _SECONDS
+        return self._shared.find(routing) is not None
+
+
+def _deadline() -> float:
+    return time.monotonic() + _SECONDS

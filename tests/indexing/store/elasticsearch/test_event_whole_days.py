@@ -118,8 +118,8 @@ async def test_days_that_are_too_large_to_store_are_counted_each_time(
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_whole_days, "_VALUES", 100)
-    monkeypatch.setattr(event_whole_days, "_VALUES_OF_ONE", 40)
+    monkeypatch.setattr(event_whole_days, "_BYTES", 2 * (4_000 + 16_000))
+    monkeypatch.setattr(event_whole_days, "_BYTES_OF_ONE", 4_000)
     remembered = RememberedDays()
     queries = [replace(ALL, pull_requests=(number,)) for number in range(3)]
     days = WholeDays(EventSums(HOUR))
@@ -137,3 +137,12 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered.keep(queries[0], large, 41)
     kept = [query for query in queries if remembered.find(query, HOUR) is not None]
     assert kept == [queries[2]]
+
+
+def test_queries_without_matches_need_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_whole_days, "_BYTES", 100_000)
+    remembered = RememberedDays()
+    queries = [replace(ALL, pull_requests_excluded=(number,)) for number in range(100)]
+    for query in queries:
+        remembered.keep(query, WholeDays(EventSums(HOUR)), 0)
+    assert sum(remembered.find(query, HOUR) is not None for query in queries) < 10

@@ -16,11 +16,12 @@ OVERHEAD: Final = 2_000
 class Lru(Generic[V]):
     """A bounded table of values, each with a deadline on the monotonic clock."""
 
-    __slots__ = ("_held", "_max_size", "_size")
+    __slots__ = ("_held", "_max_size", "_overhead", "_size")
 
-    def __init__(self, max_size: int) -> None:
+    def __init__(self, max_size: int, overhead: int = OVERHEAD) -> None:
         self._held: OrderedDict[Hashable, tuple[V, float, int]] = OrderedDict()
         self._max_size = max_size
+        self._overhead = overhead
         self._size = 0
 
     def __len__(self) -> int:
@@ -46,7 +47,7 @@ class Lru(Generic[V]):
         """Store a value of `size` bytes until the deadline, or until others need the room."""
         self.drop(name)
         self._drop_expired()
-        cost = size + OVERHEAD
+        cost = size + self._overhead
         if cost > self._max_size:
             return
         self._held[name] = (value, deadline, cost)

@@ -12,7 +12,7 @@ from indexing.errors import StoreUnavailableError
 from indexing.models.event_aggregates import choose_bars
 from indexing.models.events import EventQuery, Outcome
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import event_days, event_filtering
+from indexing.store.elasticsearch import event_days
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.pauses import Pause
 from indexing.store.elasticsearch.client.places import Search
@@ -24,17 +24,11 @@ from tests.builders import GADGETS, WIDGETS, after, make_event
 from tests.indexing.store.elasticsearch.facet_searches import Searches
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of
 
+pytestmark = pytest.mark.usefixtures("few_events_suffice")
+
 DAY = timedelta(days=1)
 MIDNIGHT = after(hours=-12)
 SUCCESS = Outcome.SUCCESS
-
-
-@pytest.fixture(autouse=True)
-def few_events_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_days, "WORTHWHILE", 1)
-    monkeypatch.setattr(event_days, "_WORTHWHILE_MATCHES", 1)
-    monkeypatch.setattr(event_filtering, "_READING", 0)
-    monkeypatch.setattr(event_filtering, "_SMALL_DAY", 1)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from indexing.models.events import EventQuery, Outcome
 from indexing.store.elasticsearch import (
     event_day_counts,
     event_day_refresh,
-    event_days,
     event_filtering,
 )
 from indexing.store.elasticsearch.event_counts import aggregate_events
@@ -25,18 +24,12 @@ from tests.builders import WIDGETS, after, make_event
 from tests.indexing.store.elasticsearch.facet_searches import Searches
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of
 
+pytestmark = pytest.mark.usefixtures("few_events_suffice")
+
 DAY = timedelta(days=1)
 MIDNIGHT = after(hours=-12)
 START, END = MIDNIGHT - DAY, MIDNIGHT + 4 * DAY
 SUCCESS, FAILURE = Outcome.SUCCESS, Outcome.FAILURE
-
-
-@pytest.fixture(autouse=True)
-def few_events_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_days, "WORTHWHILE", 1)
-    monkeypatch.setattr(event_days, "_WORTHWHILE_MATCHES", 1)
-    monkeypatch.setattr(event_filtering, "_READING", 0)
-    monkeypatch.setattr(event_filtering, "_SMALL_DAY", 1)
 
 
 @pytest.fixture

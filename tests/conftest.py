@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from indexing.store import ElasticsearchPlace
+from service.cli.collecting import COLLECTED_AFTER
 from tests.servers.folder import memory, server_folder
 from tests.servers.indices import Indices
 from tests.servers.redis import Redis
@@ -45,9 +46,14 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Exempt modules and collected tests from every later garbage collection."""
+    """Exempt modules and collected tests from every later garbage collection.
+
+    It then collects as rarely as a service does, so that commands, which run in this process too,
+    need not exempt what exists when they start.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER, 10, 10)
     gc.enable()
 
 

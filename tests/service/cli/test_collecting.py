@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
 from service.cli.collecting import COLLECTED_AFTER, collecting_rarely
 
 
-@pytest.mark.parametrize("is_frozen", [False, True])
-def test_the_collector_is_as_before_after_the_work(*, is_frozen: bool) -> None:
-    before = gc.get_freeze_count()
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Restore what this process of tests has set."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.freeze()
+
+
+def test_the_collector_is_as_before_after_the_work() -> None:
+    gc.set_threshold(700, 10, 10)
     gc.unfreeze()
-    if is_frozen:
-        gc.freeze()
-    threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
     with collecting_rarely():
         assert gc.isenabled()
-        assert gc.get_threshold()[0] == COLLECTED_AFTER > threshold[0]
-        assert gc.get_freeze_count() >= max(frozen, 1)
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (threshold, frozen)
-    if before:
-        gc.freeze()
+        assert gc.get_threshold()[0] == COLLECTED_AFTER
+        assert gc.get_freeze_count()
+    assert gc.get_threshold() == (700, 10, 10)
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_process_that_collects_rarely_is_left_alone() -> None:
+    gc.set_threshold(COLLECTED_AFTER, 5, 5)
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    with collecting_rarely():
+        assert gc.get_threshold() == (COLLECTED_AFTER, 5, 5)
+    assert gc.get_freeze_count() == frozen

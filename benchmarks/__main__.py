@@ -29,6 +29,7 @@ from benchmarks.parts.memory import measure_memory
 from benchmarks.parts.profiles import measure_profiles
 from benchmarks.parts.small_writes import measure_small_writes
 from benchmarks.parts.throughput import measure_throughput
+from benchmarks.parts.workers import measure_workers
 from benchmarks.report.publishing import publish
 from benchmarks.requests.operations import QueriedRepository
 from benchmarks.results import Results
@@ -58,23 +59,22 @@ class Run:
         """The folder of the servers' logs."""
         return FOLDER / self.size.name / "logs"
 
-    def load(self, store: StoreSize) -> Path:
-        """Fill that store on SQLite and return its folder."""
+    def load(self, store: StoreSize) -> Backends:
+        """Fill that store on SQLite and, if a node runs, on Elasticsearch."""
         folder = FOLDER / "sqlite" / store.name
         load(folder, store, lambda: open_store(folder))
-        return folder
-
-    def conditions(self) -> Conditions:
-        """The main store, on SQLite and, if a node runs, on Elasticsearch."""
-        store = self.size.store
-        folder = self.load(store)
         prefix = f"bench-{store.name}"
         if self.elasticsearch_url is not None:
             place = ElasticsearchPlace((self.elasticsearch_url,), prefix)
             load(FOLDER / ELASTICSEARCH / store.name, store, lambda: open_store(place))
-        backends = Backends(folder, self.redis_url, self.elasticsearch_url, prefix)
+        return Backends(folder, self.redis_url, self.elasticsearch_url, prefix)
+
+    def conditions(self) -> Conditions:
+        """The main store."""
+        store = self.size.store
+        backends = self.load(store)
         queried = QueriedRepository(MEASURED, store.tests)
-        folders = (folder, NODE)
+        folders = (backends.folder, NODE)
         return Conditions(self.size, queried, read_key(), backends, self.logs, folders)
 
 
@@ -113,6 +113,7 @@ async def _open_new(url: str, folder: Path) -> Any:
 PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
     "throughput": _throughput,
     "flood": lambda run: {"flood": measure_flood(run.conditions())},
+    "workers": lambda run: {"workers": tuple(measure_workers(run.conditions()))},
     "memory": lambda run: {"memory": measure_memory(run.conditions())},
     "growth": lambda run: {"costs": tuple(measure_growth(run.size, run.load, run.logs))},
     "ingest": _ingest,

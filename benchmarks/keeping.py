@@ -16,6 +16,7 @@ from benchmarks.results import (
     ProfiledSubject,
     Results,
     Round,
+    Scaling,
     SmallWrites,
     Speed,
     Subject,
@@ -43,6 +44,7 @@ def decode(value: dict[str, Any]) -> Results:
         flood=flood
         and Flood(tuple(flood["alone"]), tuple(flood["flooded"]), flood["searches_per_second"]),
         memory=memory and Memory(memory["requests"], tuple(memory["resident"])),
+        workers=tuple(Scaling(**found) for found in value.get("workers", ())),
         costs=tuple(Cost(**found) for found in value["costs"]),
         speeds=tuple(Speed(**found) for found in value["speeds"]),
         small_writes=small and SmallWrites(**small),

@@ -102,6 +102,21 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Scaling:
+    """The CPU time of one operation's request, in seconds, with one worker and with two.
+
+    `ratio` is how many times the requests of one worker two of them answer if each has a core of
+    its own: the median of the rounds.
+    """
+
+    operation: str
+    repeated: bool
+    one: float
+    two: float
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """The cost of one operation over a store of one size.
 
@@ -174,6 +189,7 @@ class Results:
     figures: tuple[Figure, ...] = ()
     flood: Flood | None = None
     memory: Memory | None = None
+    workers: tuple[Scaling, ...] = ()
     costs: tuple[Cost, ...] = ()
     speeds: tuple[Speed, ...] = ()
     small_writes: SmallWrites | None = None

@@ -191,3 +191,5 @@ STACKS: Final = (
 )
 # The answers of other stacks must match this one's, and the floor uses their sizes.
 REFERENCE: Final = STACKS[0]
+# The same over the other kind of store.
+OVER_ELASTICSEARCH: Final = replace(REFERENCE, store=StoreKind.ELASTICSEARCH)

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.requests.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
+from benchmarks.requests.operations import (
+    BY_NAME,
+    EVENT_PAGES,
+    OF_EACH_KIND,
+    OPERATIONS,
+    SEARCHES,
+    Operation,
+)
 from benchmarks.results import Figure, Results, Subject, compare
 from benchmarks.stacks import STACKS, CacheKind, Service, StoreKind, name_of
 
@@ -18,6 +25,8 @@ TIMES_DATASETTE: Final = 5.0
 # A poll of the newest page of events, relative to a cached test detail.
 POLL_RATIO: Final = 1.3
 FLOOD_RATIO: Final = 3.0
+# Two workers with a core each, relative to one.
+WORKERS_RATIO: Final = 1.7
 # The ratio of a process without a leak: the allocator adds and returns a few pages.
 MEMORY_RATIO: Final = 1.05
 REPORTS_RATIO: Final = 3.0
@@ -130,6 +139,7 @@ def all_targets() -> list[Target]:
             at_least=False,
             figure=lambda results: None if results.flood is None else results.flood.ratio,
         ),
+        *(_of_workers(name, repeated=again) for name in OF_EACH_KIND for again in (True, False)),
         Target(
             "memory of one worker at the end of its requests, times that half-way",
             MEMORY_RATIO,
@@ -159,6 +169,27 @@ def all_targets() -> list[Target]:
         ),
         *(_of_history(store) for store in HISTORY_STORES),
     ]
+
+
+def _of_workers(operation: str, *, repeated: bool) -> Target:
+    def figure(results: Results) -> float | None:
+        return next(
+            (
+                found.ratio
+                for found in results.workers
+                if (found.operation, found.repeated) == (operation, repeated)
+            ),
+            None,
+        )
+
+    cached = "cached" if repeated else "not cached"
+    return Target(
+        f"{BY_NAME[operation].title}, {cached}, two workers with a core each, times one",
+        WORKERS_RATIO,
+        at_least=True,
+        figure=figure,
+        subject=Subject(operation, _SQLITE, repeated),
+    )
 
 
 def _of_history(store: str) -> Target:

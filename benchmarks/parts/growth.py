@@ -16,7 +16,7 @@ from benchmarks.parts.throughput import measure
 from benchmarks.requests.operations import BY_NAME, Operation, QueriedRepository
 from benchmarks.results import Cost
 from benchmarks.running.cores import available_cores, divide
-from benchmarks.stacks import REFERENCE, Backends
+from benchmarks.stacks import OVER_ELASTICSEARCH, REFERENCE, Backends
 
 # Fewer rounds than in a full run: there are many stores, and the question is a factor of ten.
 _ROUNDS: Final = 2
@@ -31,8 +31,8 @@ STEADY_SERIES: Final = f"in a repository of {_TESTS_ELSEWHERE} tests"
 _BY_EVENTS: Final = ("events-10", "events-100", "events-deep")
 _BY_IDENTITIES: Final = ("detail", "glob-prefix", "glob-rare", "glob-suffix", "glob-two")
 
-# Fills the store of that size if needed; returns its folder.
-Load = Callable[[StoreSize], Path]
+# Fills the stores of that size if needed.
+Load = Callable[[StoreSize], Backends]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,20 @@ def stages_of(size: Size) -> Iterator[Stage]:
 
 
 def measure_growth(size: Size, load: Load, logs: Path) -> list[Cost]:
-    """Return the costs at every stage."""
+    """Return the costs at every stage, over each kind of store."""
     costs = []
     fewer = replace(size, rounds=min(size.rounds, _ROUNDS))
     for stage in stages_of(size):
-        folder = load(stage.store)
+        backends = load(stage.store)
+        stacks = [s for s in (REFERENCE, OVER_ELASTICSEARCH) if s.runs_in(backends)]
+        stores = {stack.name: stack.store.value for stack in stacks}
         print(f"{stage.store.name}, {stage.series}", file=sys.stderr)
-        conditions = Conditions(fewer, stage.queried, read_key(), Backends(folder), logs)
-        with started(conditions, [REFERENCE], divide(available_cores(), 1)) as bench:
-            figures = measure(bench, stage.operations, [REFERENCE], connections=1)
+        conditions = Conditions(fewer, stage.queried, read_key(), backends, logs)
+        with started(conditions, stacks, divide(available_cores(), 1)) as bench:
+            figures = measure(bench, stage.operations, stacks, connections=1)
         costs += [
             Cost(
-                stage.series,
+                f"{stores[figure.stack]}: {stage.series}",
                 BY_NAME[figure.operation].title,
                 stage.size,
                 1 / figure.ratio,

@@ -10,7 +10,14 @@ from typing import Final
 from benchmarks.load.answers import Answer, WrongAnswerError
 from benchmarks.load.wrk import CONNECTIONS, LoadError
 from benchmarks.parts.bench import Bench, Conditions, floor_started, started
-from benchmarks.requests.operations import BY_NAME, EVENT_PAGES, OPERATIONS, SEARCHES, Operation
+from benchmarks.requests.operations import (
+    BY_NAME,
+    EVENT_PAGES,
+    OF_EACH_KIND,
+    OPERATIONS,
+    SEARCHES,
+    Operation,
+)
 from benchmarks.results import Figure, Round
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.page_cache import read_files
@@ -22,9 +29,6 @@ _STACKS_A_FLOOR: Final = 2
 
 # Periods after which a virtual machine has compiled most of its hot code.
 _WARM_UP_SLICES: Final = 3
-
-# Operations that are also measured with two workers: one of each kind.
-_WITH_TWO_WORKERS: Final = ("detail", "quarantines", "events-100", "glob-prefix")
 
 
 def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]:
@@ -45,7 +49,7 @@ def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]
     if size.thorough:
         with_workers = [stack for stack in here if stack.has_workers]
         with started(conditions, with_workers, divide(available_cores(), 2), workers=2) as bench:
-            figures += measure(bench, [BY_NAME[name] for name in _WITH_TWO_WORKERS], with_workers)
+            figures += measure(bench, [BY_NAME[name] for name in OF_EACH_KIND], with_workers)
             failures += bench.failures
     return figures, failures
 

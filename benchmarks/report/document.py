@@ -38,10 +38,7 @@ def write_document(
     if results.failures:
         listed = "\n".join(f"- {failure}" for failure in results.failures)
         parts.append(f"## Without a figure, because not every answer was good\n\n{listed}")
-    if results.flood:
-        parts.append("## Beside slow searches\n\n" + tables.flood_table(results.flood))
-    if results.memory:
-        parts.append("## Memory of one worker\n\n" + tables.memory_table(results.memory))
+    parts += _workers(results)
     if results.costs:
         parts += _growth(results)
     if results.speeds:
@@ -100,6 +97,20 @@ def _throughput(results: Results) -> Iterator[str]:
     alone = tables.alone_table(results.figures)
     if alone:
         yield f"## One client alone\n\n{alone}"
+
+
+def _workers(results: Results) -> Iterator[str]:
+    """Yield what was measured of the worker processes beside their throughput."""
+    if results.flood:
+        yield "## Beside slow searches\n\n" + tables.flood_table(results.flood)
+    if results.workers:
+        yield (
+            "## Two workers\n\nThe CPU time of a request, which leaves the load out: where each "
+            "worker has a core of its own, it answers as many requests a second as fit into a "
+            "second of CPU time.\n\n" + tables.workers_table(results.workers)
+        )
+    if results.memory:
+        yield "## Memory of one worker\n\n" + tables.memory_table(results.memory)
 
 
 def _most(results: Results) -> int:

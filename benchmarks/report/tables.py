@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.requests.operations import BY_NAME, OPERATIONS
-from benchmarks.results import Cost, Figure, Flood, History, Memory, Results, SmallWrites, Speed
+from benchmarks.results import (
+    Cost,
+    Figure,
+    Flood,
+    History,
+    Memory,
+    Results,
+    Scaling,
+    SmallWrites,
+    Speed,
+)
 from benchmarks.targets import TargetResult
 
 _MIB = 2**20
@@ -72,6 +82,22 @@ def flood_table(flood: Flood) -> str:
                 *(milliseconds(p99) for p99 in flood.flooded),
             ],
         ],
+    )
+
+
+def workers_table(found: Sequence[Scaling]) -> str:
+    """Show the CPU time of a request with one worker and with two."""
+    rows = [
+        [
+            BY_NAME[each.operation].title + (", cached" if each.repeated else ", not cached"),
+            f"{each.one * 1e6:,.0f} µs",
+            f"{each.two * 1e6:,.0f} µs",
+            f"{each.ratio:.2f}",
+        ]
+        for each in found
+    ]
+    return table(
+        ["operation", "one worker", "two workers", "two with a core each, times one"], rows
     )
 
 

@@ -107,6 +107,9 @@ SCAN: Final = Operation(
     glob=_always("*".join(("", *ODD_WORD, ""))),
 )
 
+# The names of one operation of each kind, for measurements of what all have in common.
+OF_EACH_KIND: Final = ("detail", "quarantines", "events-100", "glob-prefix")
+
 BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 SEARCHES: Final = tuple(o for o in OPERATIONS if o.kind is Kind.SEARCH)
 EVENT_PAGES: Final = tuple(o for o in OPERATIONS if o.kind is Kind.EVENTS)

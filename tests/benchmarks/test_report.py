@@ -10,7 +10,16 @@ from lxml import etree
 from benchmarks.keeping import read_results, write_results
 from benchmarks.report import charts, tables
 from benchmarks.report.document import Setting, write_document
-from benchmarks.results import Cost, Flood, Memory, ProfiledSubject, Results, Speed, Subject
+from benchmarks.results import (
+    Cost,
+    Flood,
+    Memory,
+    ProfiledSubject,
+    Results,
+    Scaling,
+    Speed,
+    Subject,
+)
 from benchmarks.running.profile import Profile, Share
 from benchmarks.targets import judge
 from tests.benchmarks.figures import OURS, THEIRS, figure_of
@@ -25,6 +34,7 @@ RESULTS = Results(
     ),
     flood=Flood((0.002,), (0.004,), 123),
     memory=Memory(2_000, tuple(2**20 * (90 + at) for at in range(20))),
+    workers=(Scaling("detail", True, 0.0001, 0.00011, 1.82),),
     costs=(
         Cost("all events", "event page of 10", 1_000, 4.0, 0.001),
         Cost("all events", "event page of 10", 10_000, 4.5, 0.0011),
@@ -98,6 +108,14 @@ def test_memory_is_shown_at_each_tenth() -> None:
     assert rows[0][1:3] == ["200", "400"]
     assert rows[2][1:3] == ["91", "93"]
     assert rows[0][-1] == "2,000"
+
+
+def test_two_workers_are_compared_by_the_cpu_time_of_a_request() -> None:
+    page = write()
+    assert rows_of(page, "Two workers")[2] == ["test detail, cached", "100 µs", "110 µs", "1.82"]
+    found = {row[0]: row[1:] for row in rows_of(page, "Targets")}
+    text = "test detail, cached, two workers with a core each, times one"
+    assert found[text] == ["≥ 1.7", "1.820", "holds"]
 
 
 def test_a_speed_stands_against_the_first_of_its_kind() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from service.auth.api_keys import make_key
 from service.config.settings import Settings
 from service.context import CONTEXT
 from tests.builders import NOON
+from tests.forked import run_forked
 
 ROOT = Path(__file__).parents[2]
 
@@ -113,24 +114,13 @@ class FrontDoor:
 
     async def command(self, *words: str) -> str:
         """Run a command in another process over the same store; return its output."""
-        environment = {
+        environment = os.environ | {
             "MERGEWATCH_DATA_DIR": str(self.settings.data_dir),
             "MERGEWATCH_ELASTICSEARCH_URL": ",".join(self.settings.elasticsearch_url),
             "MERGEWATCH_ELASTICSEARCH_PREFIX": self.settings.elasticsearch_prefix,
             "MERGEWATCH_REDIS_URL": self.settings.redis_url or "",
-            "PYTHONPATH": str(ROOT),
         }
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            "from service.cli import main; main()",
-            *words,
-            env=os.environ | environment,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        printed, _ = await process.communicate()
-        assert process.returncode == 0
-        return printed.decode().strip()
+        return await asyncio.to_thread(partial(run_forked, *words, environment=environment))
 
     async def new_key(
         self, scope: Scope = Scope.READ, owner: str = "acme", repository: str | None = None

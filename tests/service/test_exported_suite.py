@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.forked import run_forked
 from tests.service.processes import TIMEOUT, Start, port_of
 
 SUITE = """
@@ -131,20 +132,8 @@ def make_key(data_dir: Path, scope: str) -> str:
 
 def mergewatch(data_dir: Path, *arguments: str) -> str:
     """Run a command while the service runs; return its standard output."""
-    command = "from service.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", command, *arguments],
-        env={
-            **os.environ,
-            "MERGEWATCH_DATA_DIR": str(data_dir),
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        },
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=True,
-    )
-    return done.stdout.strip()
+    environment = {**os.environ, "MERGEWATCH_DATA_DIR": str(data_dir)}
+    return run_forked(*arguments, environment=environment)
 
 
 def test_a_suite_that_exports_its_results_shows_up_with_its_flaky_test_and_quarantine(

@@ -24,6 +24,7 @@ from indexing.store import open_store
 from indexing.store.sqlite.schema import SCHEMA_VERSION
 from indexing.timestamps import format_timestamp
 from tests.builders import WIDGETS, after, make_event
+from tests.forked import run_forked
 from tests.indexing.store.sqlite.versions import dump_of, load_samples, version_of
 from tests.service.cli.conftest import Command
 from tests.service.processes import TIMEOUT, Service, port_of
@@ -140,15 +141,8 @@ async def fill(folder: Path) -> None:
 
 
 def back_up_elsewhere(folder: Path, target: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from service.cli import main; main()", "index", "backup", target],
-        env=os.environ | {"MERGEWATCH_DATA_DIR": str(folder), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    environment = os.environ | {"MERGEWATCH_DATA_DIR": str(folder)}
+    run_forked("index", "backup", str(target), environment=environment)
 
 
 def read_log(port: int, key: str) -> set[int]:

@@ -6,16 +6,17 @@ import gzip
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 import zstandard
 
+from tests.forked import ForkedCommand, run_forked
 from tests.service.cli.conftest import Command
+from tests.service.cli.dying import die_after
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "tests" / "samples"
@@ -233,40 +234,10 @@ def test_a_killed_load_that_is_run_again_ends_as_a_clean_one(
         folder = {"MERGEWATCH_DATA_DIR": str(tmp_path / f"killed{number}")}
         monkeypatch.setenv("MERGEWATCH_DATA_DIR", folder["MERGEWATCH_DATA_DIR"])
         command(*QUARANTINING)
-        environment = {**os.environ, **folder, "PYTHONPATH": str(ROOT)}
-        killed = subprocess.run(
-            [sys.executable, "-c", KILL_AFTER_WRITES, str(writes), *arguments], env=environment
-        )
+        environment = {**os.environ, **folder}
+        die = partial(die_after, writes)
+        killed = ForkedCommand(*arguments, environment=environment, before=die).wait()
         assert killed.returncode == -signal.SIGKILL
         assert dump(folder) != expected
-        subprocess.run(
-            [sys.executable, "-c", "from service.cli import main; main()", *arguments],
-            env=environment,
-            check=True,
-            capture_output=True,
-        )
+        run_forked(*arguments, environment=environment)
         assert dump(folder) == expected
-
-
-# Runs the command and kills it in the middle of its n-th write transaction.
-KILL_AFTER_WRITES = """
-import os, signal, sys
-from indexing.store.sqlite import connections
-from service.cli import main
-
-left = int(sys.argv.pop(1))
-write = connections.Connections.write
-
-async def write_and_die(self, work):
-    global left
-    left -= 1
-    def dying(connection):
-        result = work(connection)
-        if left <= 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return await write(self, dying)
-
-connections.Connections.write = write_and_die
-main()
-"""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service.processes import TIMEOUT, Start, port_of
+from tests.forked import ForkedCommand
+from tests.service.processes import Start, port_of
 from tests.service.test_exported_suite import ask, make_key, mergewatch
 
 ROOT = Path(__file__).parents[3]
@@ -20,17 +19,9 @@ MANIFEST = ROOT / "examples" / "lammps-regression" / "manifest.csv"
 
 def upload(environment: Mapping[str, str]) -> str:
     """Upload the reports from a machine without a store; return the last line of output."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", "from service.cli import main; main()"),
-            *("ingest", "junit", "--repository=acme/sent", "--manifest", str(MANIFEST)),
-        ],
-        env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=True,
-    )
+    arguments = ("ingest", "junit", "--repository=acme/sent", "--manifest", str(MANIFEST))
+    done = ForkedCommand(*arguments, environment={**os.environ, **environment}).wait()
+    assert done.returncode == 0, done.stderr
     assert environment["MERGEWATCH_TOKEN"] not in done.stdout + done.stderr
     return done.stderr.splitlines()[-1]
 

@@ -22,6 +22,7 @@ from indexing.store.sqlite.metrics_filling import is_filled
 from indexing.store.sqlite.migrations import MIGRATIONS
 from indexing.store.sqlite.schema import SCHEMA_VERSION, ensure_schema
 from tests.builders import GADGETS, NOON, WIDGETS
+from tests.forked import ForkedCommand
 from tests.indexing.store.sqlite.versions import (
     Sample,
     dump_of,
@@ -130,17 +131,11 @@ async def test_of_processes_that_start_together_one_migrates(
     oldest: Sample, tmp_path: Path
 ) -> None:
     oldest.unpack(tmp_path)
-    command = "from service.cli import main; main()"
-    processes = [
-        await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", command, "index", "create"),
-            env={"PYTHONPATH": str(ROOT), "MERGEWATCH_DATA_DIR": str(tmp_path)},
-            stderr=asyncio.subprocess.PIPE,
-        )
-        for _ in range(4)
-    ]
-    told = [(await process.communicate())[1].decode() for process in processes]
-    assert {process.returncode for process in processes} == {0}
+    environment = {"MERGEWATCH_DATA_DIR": str(tmp_path)}
+    commands = [ForkedCommand("index", "create", environment=environment) for _ in range(4)]
+    ended = [command.wait() for command in commands]
+    told = [each.stderr for each in ended]
+    assert {each.returncode for each in ended} == {0}
     assert sum("upgraded the store" in text for text in told) == 1, told
     await oldest.check_answers(tmp_path)
 

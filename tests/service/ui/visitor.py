@@ -14,7 +14,7 @@ from tests.service.front_door import FrontDoor
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 # Every rule runs on every element. The options only omit what nobody reads: all elements that pass,
-# and selectors. Describing them takes a quarter of the time.
+# and selectors. To describe them takes part of its time.
 RUN_AXE = """
 axe.run({ resultTypes: ["violations"], selectors: false }).then(
   (found) => found.violations.map((each) => [each.id, each.nodes[0].html])

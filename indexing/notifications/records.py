@@ -10,7 +10,7 @@ from typing import Any
 from indexing.models.notifications import Notification, NotificationType, QuarantineNotice
 from indexing.models.quarantines import QuarantineSource
 from indexing.models.tests import HealthStatus
-from indexing.notifications.rules import Noticed
+from indexing.notifications.rules import Noticed, Pending
 from indexing.timestamps import (
     from_microseconds,
     microseconds_or_none,
@@ -69,20 +69,29 @@ def from_record(record: Mapping[str, Any]) -> Notification:
 
 
 def noticed_to_record(noticed: Noticed) -> dict[str, Any]:
-    return {
+    record = {
         "status": noticed.status.value,
         "since": to_microseconds(noticed.since),
         "at": microseconds_or_none(noticed.at),
         "count": noticed.count,
         "began": microseconds_or_none(noticed.began),
     }
+    pending = noticed.pending
+    if pending is None:
+        return record
+    return {**record, "pending": [pending.status.value, to_microseconds(pending.at)]}
 
 
 def noticed_from_record(record: Mapping[str, Any]) -> Noticed:
+    # Absent unless one is pending.
+    pending = record.get("pending")
     return Noticed(
         HealthStatus(record["status"]),
         from_microseconds(record["since"]),
         moment_or_none(record["at"]),
         record["count"],
         moment_or_none(record.get("began")),
+        None
+        if pending is None
+        else Pending(HealthStatus(pending[0]), from_microseconds(pending[1])),
     )

@@ -37,12 +37,21 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """A notification of that health at that time, which may or may not be in the outboxes."""
+
+    status: HealthStatus
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Noticed:
     """The health of a test in its last notification, for one subscription.
 
     `since` identifies the subscription. `at` is the time of the last notification, None if there
     was none yet. `count` is the number of notifications. `began` is when this record began, None
     for one of an earlier release: a test that is forgotten and comes back counts from 0 again.
+    `pending` is the next notification, if it is written after the record.
     """
 
     status: HealthStatus
@@ -50,10 +59,14 @@ class Noticed:
     at: datetime | None = None
     count: int = 0
     began: datetime | None = None
+    pending: Pending | None = None
 
-    def after_notification(self, status: HealthStatus, at: datetime) -> Noticed:
-        """Return the record after another notification."""
-        return replace(self, status=status, at=at, count=self.count + 1)
+    def after_pending(self) -> Noticed:
+        """Return the record after the pending notification; itself if none is pending."""
+        if self.pending is None:
+            return self
+        status, at = self.pending.status, self.pending.at
+        return replace(self, status=status, at=at, count=self.count + 1, pending=None)
 
 
 def noticed_by(
@@ -79,20 +92,28 @@ def is_quiet(last: datetime | None, now: datetime) -> bool:
     return last is not None and now - last < QUIET
 
 
-def notice_health(
-    noticed: Noticed, status: HealthStatus, now: datetime, test_id: uuid.UUID, test_name: str
+def plan_notification(noticed: Noticed, status: HealthStatus, now: datetime) -> Noticed:
+    """Return the record of a test with that health; with a pending notification if one is due."""
+    if type_of_change(noticed.status, status) is None or is_quiet(noticed.at, now):
+        return noticed
+    return replace(noticed, pending=Pending(status, now))
+
+
+def pending_notification(
+    noticed: Noticed, test_id: uuid.UUID, test_name: str
 ) -> Notification | None:
-    """Return the notification that is due for a test with that health; None if none is."""
-    kind = type_of_change(noticed.status, status)
-    if kind is None or is_quiet(noticed.at, now):
+    """Return the pending notification of a test; None if none is."""
+    pending = noticed.pending
+    kind = None if pending is None else type_of_change(noticed.status, pending.status)
+    if pending is None or kind is None:
         return None
-    # The record is stored before the notification, so one that is repeated has the same id.
+    # Derived from the record, so one that is repeated has the same id.
     began = () if noticed.began is None else (noticed.began.isoformat(),)
     parts = (noticed.since.isoformat(), str(noticed.count), *began)
     return Notification(
         derive_notification_id(test_id, kind.value, *parts),
         kind,
-        now,
+        pending.at,
         test_id,
         test_name,
         previous=noticed.status,

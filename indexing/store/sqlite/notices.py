@@ -18,9 +18,10 @@ from indexing.notifications.rules import (
     EXPIRING_WITHIN,
     is_expiring,
     is_quiet,
-    notice_health,
     notice_quarantine,
     noticed_by,
+    pending_notification,
+    plan_notification,
 )
 from indexing.store.sqlite.outbox import enqueue
 from indexing.store.sqlite.quarantine_rows import QUARANTINE_COLUMNS, quarantine_of
@@ -52,13 +53,11 @@ def notify_health(
         return
     state = _read(connection, test_id, _HEALTH)
     stored = None if state is None else noticed_from_record(state)
-    noticed = noticed_by(subscription, stored, before, now)
-    due = notice_health(noticed, after, now, uuid.UUID(bytes=test_id), test_name)
+    planned = plan_notification(noticed_by(subscription, stored, before, now), after, now)
+    due = pending_notification(planned, uuid.UUID(bytes=test_id), test_name)
     if due is not None:
         enqueue(connection, subscription, due)
-        _write(
-            connection, test_id, _HEALTH, noticed_to_record(noticed.after_notification(after, now))
-        )
+        _write(connection, test_id, _HEALTH, noticed_to_record(planned.after_pending()))
 
 
 def notify_quarantined(

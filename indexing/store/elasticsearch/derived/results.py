@@ -15,8 +15,9 @@ from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 from indexing.notifications.rules import (
     Noticed,
-    notice_health,
     noticed_by,
+    pending_notification,
+    plan_notification,
     type_of_change,
 )
 from indexing.store.elasticsearch.client.bulk import Action, Operation
@@ -84,14 +85,23 @@ class Result:
         return before != after
 
     @property
+    def unfinished(self) -> Notification | None:
+        """The notification that was pending before; write it before the test's document.
+
+        A killed refresh may or may not have written it.
+        """
+        return self._pending_in(self.before)
+
+    @property
     def notification(self) -> Notification | None:
         """The notification for the repository's webhooks; write it after the test's document."""
-        subscription, noticed = self.rules.subscription, self.after.noticed
+        return self._pending_in(self.after)
+
+    def _pending_in(self, stored: StoredTest) -> Notification | None:
+        subscription, noticed = self.rules.subscription, stored.noticed
         if subscription is None or noticed is None or noticed.since != subscription.since:
             return None
-        status = self.after.health.health_status
-        test_id = uuid.UUID(self.test.test_id)
-        return notice_health(noticed, status, self.rules.now, test_id, self.test.test_name)
+        return pending_notification(noticed, uuid.UUID(self.test.test_id), self.test.test_name)
 
     def test_operation(self, index: str) -> Operation:
         """Return the write of the test's document; it fails if the version has changed."""
@@ -181,13 +191,16 @@ def _derive(test: JudgedTest, rules: RuleInputs, before: StoredTest) -> StoredTe
 
 
 def _notice(rules: RuleInputs, before: StoredTest, status: HealthStatus) -> Noticed | None:
-    """Return the record of what webhooks were last notified of.
+    """Return the record of what webhooks were last notified of, and of what they are to be now.
 
     It is stored with the new health before the notification is written, so that a kill in between
-    loses no notification.
+    loses no notification, and the next refresh counts it even if the health has changed again.
     """
     if rules.subscription is None:
         return before.noticed
     health = before.health.health_status
     noticed = noticed_by(rules.subscription, before.noticed, health, rules.now)
-    return before.noticed if type_of_change(noticed.status, status) is None else noticed
+    told = noticed.after_pending()
+    if told == noticed and type_of_change(told.status, status) is None:
+        return before.noticed
+    return plan_notification(told, status, rules.now)

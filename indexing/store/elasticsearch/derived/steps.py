@@ -21,9 +21,8 @@ from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived import changes, observations, run_counts
+from indexing.store.elasticsearch.derived import changes, notices, observations, run_counts
 from indexing.store.elasticsearch.derived.auto_quarantine import JudgedTest, RuleInputs, apply_rules
-from indexing.store.elasticsearch.derived.notices import notify
 from indexing.store.elasticsearch.derived.reading import Documents, Work
 from indexing.store.elasticsearch.derived.results import Result, judge_test
 from indexing.store.elasticsearch.derived.rollups import (
@@ -206,6 +205,7 @@ class Step:
         if not self.cluster.unread.issubset(indices):
             raise StoreError(REPLACED)
         results = await asyncio.to_thread(self._derive_all, judged)
+        await notices.finish(self.cluster, results)
         changed = [result for result in results if result.is_changed]
         operations = [result.test_operation(layout.tests) for result in changed]
         outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
@@ -221,7 +221,9 @@ class Step:
         # filled it was interrupted.
         kept = [test for test in judged if test.test_id not in conflicts]
         # Before the rules, so that a quarantine is never sent before the change that caused it.
-        await notify(self.cluster, [each for each in results if each.test.test_id not in conflicts])
+        await notices.notify(
+            self.cluster, [each for each in results if each.test.test_id not in conflicts]
+        )
         sent, (ruled, quarantines) = await run_both(
             self._write_rows(rows, listed), apply_rules(self.cluster, self.rules, kept, self.slots)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
@@ -22,7 +23,8 @@ from tests.indexing.store.elasticsearch.inspection import KilledError, limit_req
 STRIDE = 2
 
 P, F = Conclusion.PASSED, Conclusion.FAILED
-BROKEN, QUARANTINED = NotificationType.BROKEN, NotificationType.QUARANTINED
+BROKEN, RECOVERED = NotificationType.BROKEN, NotificationType.RECOVERED
+QUARANTINED = NotificationType.QUARANTINED
 
 
 async def load(store: Store, round_: int, conclusion: Conclusion) -> None:
@@ -36,6 +38,31 @@ async def load(store: Store, round_: int, conclusion: Conclusion) -> None:
     await store.write_results(WIDGETS, runs)
 
 
+@dataclass
+class NotifiedTest:
+    """A test, and what a webhook was told of it: by id, as a receiver drops what it has already."""
+
+    name: str
+    store: Store
+    webhook: Webhook
+    told: dict[uuid.UUID, NotificationType] = field(default_factory=dict)
+
+    async def load(self, day: int, conclusion: Conclusion, refreshing: Store) -> None:
+        """Load enough results of one day to make the test broken or healthy; send what waits."""
+        runs = {}
+        for number in range(3 if conclusion is F else 12):
+            run = make_run(f"{self.name} {day} {number}", commit=f"{day} {number}")
+            at = after(days=day, minutes=number)
+            runs[run] = make_executions(run, [(self.name, conclusion)], at)
+        await self.store.write_results(WIDGETS, runs)
+        try:
+            await refreshing.refresh_tests(after(days=day, hours=1), repository=WIDGETS)
+        finally:
+            waiting = await self.store.list_outbox(self.webhook.id, 100)
+            await self.store.remove_sent(self.webhook.id, [each.id for each in waiting])
+            self.told |= {each.id: each.type for each in waiting}
+
+
 async def refresh(store: Store, round_: int, seconds: int = 0) -> None:
     now = after(minutes=round_ * 10 + 9, seconds=seconds)
     await store.refresh_tests(now, repository=WIDGETS)
@@ -47,6 +74,23 @@ async def quarantine(store: Store, round_: int, seconds: int = 0) -> None:
     await store.add_quarantine(WIDGETS, request, now)
 
 
+@pytest.fixture
+def quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dead hold no lease for long."""
+    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.05)
+    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)
+
+
+@pytest.fixture
+async def webhook(store: ElasticsearchStore) -> Webhook:
+    made = Webhook(
+        uuid.uuid4(), WIDGETS, WebhookFormat.STANDARD, "https://a.example/", b"s" * 24, NOON
+    )
+    await store.add_webhook(made)
+    return made
+
+
+@pytest.mark.usefixtures("quick_leases")
 @pytest.mark.parametrize(
     ("change", "expected"),
     [(refresh, [QUARANTINED, BROKEN]), (quarantine, [QUARANTINED])],
@@ -54,17 +98,11 @@ async def quarantine(store: Store, round_: int, seconds: int = 0) -> None:
 async def test_the_next_call_completes_the_notification_of_a_killed_change(
     store: ElasticsearchStore,
     other: ElasticsearchStore,
+    webhook: Webhook,
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[..., Awaitable[None]],
     expected: list[NotificationType],
 ) -> None:
-    # The dead hold no lease for long.
-    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.05)
-    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)
-    webhook = Webhook(
-        uuid.uuid4(), WIDGETS, WebhookFormat.STANDARD, "https://a.example/", b"s" * 24, NOON
-    )
-    await store.add_webhook(webhook)
     await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
     requests = limit_requests(store, monkeypatch)
     allowed, killed = 0, True
@@ -85,3 +123,33 @@ async def test_the_next_call_completes_the_notification_of_a_killed_change(
         await other.remove_sent(webhook.id, [each.id for each in told])
         allowed += STRIDE
     assert allowed > 2 * STRIDE
+
+
+@pytest.mark.usefixtures("quick_leases")
+async def test_a_recovery_after_a_killed_notification_is_told(
+    store: ElasticsearchStore,
+    other: ElasticsearchStore,
+    webhook: Webhook,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    requests = limit_requests(store, monkeypatch)
+    allowed, killed, told_early = 0, True, 0
+    while killed:
+        test = NotifiedTest(f"test {allowed}", other, webhook)
+        await test.load(0, P, other)
+        requests.left = allowed
+        try:
+            await test.load(1, F, store)
+            killed = False
+        except KilledError:
+            told_early += bool(test.told)
+        # It became healthy before anybody refreshed it again, and stayed so for days.
+        await test.load(2, P, other)
+        await test.load(4, P, other)
+        first = list(test.told.values())
+        assert first in ([], [BROKEN, RECOVERED]), allowed
+        assert killed or first
+        await test.load(6, F, other)
+        assert list(test.told.values()) == [*first, BROKEN], allowed
+        allowed += 1
+    assert told_early

@@ -26,6 +26,13 @@ class Recovery:
     def is_recovered(self) -> bool:
         return self.has_enough and not self.has_failed
 
+    def without_executions(self) -> Recovery:
+        """Return what stays known when retention has removed executions: which verdicts passed.
+
+        A failure is judged by the executions that are left.
+        """
+        return Recovery(has_enough=self.has_enough, passed=self.passed)
+
     def merge(self, observations: Iterable[Observation]) -> Recovery:
         """Return the summary with these executions added; adding one twice changes nothing."""
         has_failed, has_enough, passed = self.has_failed, self.has_enough, set(self.passed)

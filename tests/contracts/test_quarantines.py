@@ -187,3 +187,29 @@ async def test_a_test_recovers_after_ten_passed_commits_on_the_branches_covered(
     assert await recovered() == [True, True]
     await run("c11", "feature", Conclusion.FAILED, 12)
     assert await recovered() == [True, False]
+
+
+async def test_a_test_that_recovered_stays_so_when_retention_removes_its_results(
+    store: Store,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await add(store)
+
+    async def run(day: int, conclusion: Conclusion) -> list[bool]:
+        job_run = make_run(str(day), commit=f"c{day}")
+        executions = make_executions(job_run, [("t", conclusion)], after(days=day, hours=1))
+        await store.write_executions(WIDGETS, job_run, executions)
+        await store.refresh_tests(NOON)
+        return [q.is_recovered for q in await listed(store)]
+
+    for day in range(8):
+        assert await run(day, Conclusion.PASSED) == [False]
+    # Passed results count towards recovery even if they are gone when the last ones arrive.
+    await store.prune(after(days=6), NOON)
+    assert await run(8, Conclusion.PASSED) == [False]
+    assert await run(9, Conclusion.PASSED) == [True]
+    await store.prune(after(days=9), NOON)
+    assert [q.is_recovered for q in await listed(store)] == [True]
+    await store.rebuild(NOON)
+    assert [q.is_recovered for q in await listed(store)] == [True]
+    assert await run(10, Conclusion.FAILED) == [False]

@@ -16,6 +16,7 @@ from indexing.health.recovery import Recovery
 from indexing.health.rollup_text import read_recovery, write_recovery
 from indexing.health.rollups import find_newest
 from indexing.health.rules import build_rollups, judge_rollups
+from indexing.health.window import day_number
 from indexing.models.changes import AnswerChanges
 from indexing.models.tests import METADATA_FIELDS, metadata_values
 from indexing.names import RepositoryName
@@ -184,7 +185,10 @@ def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:
 def _update_recovery(
     connection: sqlite3.Connection, test: int, new: Sequence[OnBranch] | None
 ) -> None:
-    """Update the recovery under each quarantine with new executions; `None` recomputes it."""
+    """Update the recovery under each quarantine with new executions; `None` recomputes it.
+
+    Of a quarantine that retention has reached, verdicts that passed are gone, so they are kept.
+    """
     quarantines = connection.execute(
         "SELECT q.id, q.branch, q.created_at, q.recovery FROM quarantines q"
         " JOIN tests t ON t.test_id = q.test_id WHERE t.id = ? AND q.removed_at IS NULL",
@@ -192,7 +196,10 @@ def _update_recovery(
     ).fetchall()
     for quarantine_id, pattern, created_at, text in quarantines:
         known = new is not None and text is not None
-        before = read_recovery(text) if known else Recovery()
+        before = Recovery() if text is None else read_recovery(text)
+        if not known:
+            is_reached = day_number(created_at) <= read_final_until(connection)
+            before = before.without_executions() if is_reached else Recovery()
         seen = new if known and new is not None else read_since(connection, test, created_at)
         covered = (
             each.observation

@@ -83,7 +83,13 @@ async def _read_unknown(
         for number, slot, record in some:
             found = seen.get(str(slot.test_id), [])
             on_branches = ((each.observation, each.branch) for each in found)
-            updated[number] = _merge(slot, record, None, on_branches)
+            before = record.recovery
+            # Verdicts that passed and that retention has removed still count.
+            if before is not None and retention.reaches(to_microseconds(record.created_at)):
+                before = before.without_executions()
+            else:
+                before = None
+            updated[number] = _merge(slot, record, before, on_branches)
 
 
 def _observe(

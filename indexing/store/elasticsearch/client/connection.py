@@ -154,7 +154,7 @@ class Connection:
         self._headers = {
             (form, timeouts): common | headers | self._accepted(timeouts)
             for form, headers in _FORMS.items()
-            for timeouts in (self.reading, WRITING)
+            for timeouts in (self.reading, READING, WRITING)
         }
 
     def _accepted(self, timeouts: Timeouts) -> dict[str, str]:
@@ -313,8 +313,11 @@ class Connection:
     ) -> list[Any]:
         """Run several searches in one request; raises the same errors as `search`.
 
-        With `in_order`, each begins after the one before has ended.
+        With `in_order`, each begins after the one before has ended. So they take longer than one
+        search, and a node has the whole time of a read for them, also if there are other nodes.
         """
+        if in_order and timeouts is None:
+            timeouts = READING
         lines: list[bytes] = []
         for search in searches:
             header = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +14,9 @@ from pytest_aiohttp.plugin import AiohttpServer
 from yarl import URL
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.store.elasticsearch.client.connection import ConflictError, Connection
+from indexing.store.elasticsearch.client import connection as client
+from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Timeouts
+from indexing.store.elasticsearch.client.places import Search
 
 PASSWORD: Final = "hunter2"
 EMPTY: Final = b'{"timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": []}}'
@@ -186,3 +189,30 @@ async def test_a_node_that_is_gone_is_named_without_its_password() -> None:
     finally:
         await connection.close()
     assert str(raised.value) == "Elasticsearch at 127.0.0.1:1 cannot be reached (ConnectionError)"
+
+
+async def test_searches_in_order_are_not_moved_to_another_node_like_a_single_one(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "READING_AMONG_SEVERAL", Timeouts(total=0.2, attempt=0.1))
+    monkeypatch.setattr(client, "READING", Timeouts(total=60.0, attempt=60.0))
+    begun, answered = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        begun.set()
+        await answered.wait()
+        return _json(b'{"responses": [%s]}' % EMPTY)
+
+    nodes.handler = answer
+    async with nodes.connect(None, None) as connection:
+        search = Search("index", {})
+        in_order = asyncio.create_task(connection.search_many([search], in_order=True))
+        await begun.wait()
+        with pytest.raises(StoreUnavailableError):
+            await connection.search_many([search])
+        answered.set()
+        assert len(await in_order) == 1
+    # The other ones were tried on both nodes.
+    in_turn = [url for url, _ in nodes.asked if "max_concurrent_searches" in url.query]
+    assert len(in_turn) == 1
+    assert len({url.port for url, _ in nodes.asked}) == 2

@@ -9,6 +9,7 @@ from typing import Final
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 CSV: Final = "text/csv"
+HTML: Final = "text/html"
 ANY: Final = "*/*"
 
 _QUALITY: Final = re.compile(r"\s*q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)\s*", re.IGNORECASE)
@@ -21,11 +22,7 @@ def choose_row_format(accept: Iterable[str]) -> str | None:
 
     They have to name it in full: a range such as `*/*` means JSON, which most clients expect.
     """
-    qualities: dict[str, float] = {}
-    for field in accept:
-        for element in field.split(","):
-            name, *parameters = element.split(";")
-            qualities[name.strip().lower()] = _quality_of(parameters)
+    qualities = _qualities_of(accept)
     rows = [(qualities[name], name) for name in (NDJSON, CSV) if qualities.get(name)]
     if not rows:
         return None
@@ -36,6 +33,20 @@ def choose_row_format(accept: Iterable[str]) -> str | None:
         # At equal quality, JSON wins if it is named in full as well.
         return None if specific == _JSON_RANGES[JSON] else name
     return name if quality > json_quality else None
+
+
+def accepts_html(accept: Iterable[str]) -> bool:
+    """Return whether the `Accept` fields name HTML in full, as those of browsers do."""
+    return bool(_qualities_of(accept).get(HTML))
+
+
+def _qualities_of(accept: Iterable[str]) -> dict[str, float]:
+    qualities: dict[str, float] = {}
+    for field in accept:
+        for element in field.split(","):
+            name, *parameters = element.split(";")
+            qualities[name.strip().lower()] = _quality_of(parameters)
+    return qualities
 
 
 def _quality_of(parameters: Iterable[str]) -> float:

@@ -1,4 +1,4 @@
-"""Problems as small pages, for browsers that are refused before the dashboard is reached."""
+"""Problems as small pages, for browsers whose requests do not reach a page of the dashboard."""
 
 from __future__ import annotations
 

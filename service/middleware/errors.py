@@ -19,7 +19,8 @@ from aiohttp.web import BaseRequest, StreamResponse
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from service import logs
 from service.context import REQUEST_ID
-from service.http import problems
+from service.http import problem_pages, problems
+from service.http.accept import accepts_html
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
@@ -95,26 +96,36 @@ def handle_errors(run_shielded: RunShielded, *, ingest: bool) -> Layer:
             try:
                 return await handler(request)
             except Problem as problem:
-                return problems.response(problem)
+                return _respond(request, problem)
             except StaleKeyError:
-                return problems.response(problems.stale_cursor())
+                return _respond(request, problems.stale_cursor())
             except StoreUnavailableError as error:
                 _log.warning("store unavailable", extra={"reason": str(error)})
                 detail = "the store is unavailable, retry later"
-                return problems.response(problems.unavailable(detail))
+                return _respond(request, problems.unavailable(detail))
             except web.HTTPException as error:
-                return problems.response(_explain(request, error, ingest=ingest))
+                return _respond(request, _explain(request, error, ingest=ingest))
             except Exception:  # noqa: BLE001 - any error becomes a problem response
                 # Not the path itself: it may hold a key that somebody pasted.
                 _log.exception(
                     "unhandled error",
                     extra={"method": request.method, "route": _find_route(request)},
                 )
-                return problems.response(problems.generic(500))
+                return _respond(request, problems.generic(500))
 
         return answer_any
 
     return around
+
+
+def _respond(request: BaseRequest, problem: Problem) -> web.Response:
+    """Return a problem: as a page to a browser that asks for one of the dashboard.
+
+    The dashboard shows its own errors. This is for requests that no page of it accepts.
+    """
+    if accepts_html(request.headers.getall("Accept", ())):
+        return problem_pages.respond(request, problem)
+    return problems.response(problem)
 
 
 def _find_route(request: BaseRequest) -> str | None:

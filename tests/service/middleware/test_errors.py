@@ -140,3 +140,31 @@ async def test_health_pages_need_no_credential(shared_door: FrontDoor) -> None:
     for target in ("/health/live", "/health/ready"):
         answer = await shared_door.ask(target, {})
         assert (answer.status, answer.json) == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("GET", "/ui/_/nothing.css", 404),
+        ("POST", "/ui/nothing", 405),
+        ("DELETE", "/ui/acme/widgets", 405),
+    ],
+)
+async def test_only_browsers_get_pages_for_what_the_dashboard_does_not_have(
+    shared_door: FrontDoor, method: str, target: str, status: int
+) -> None:
+    for accept, expected in (
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html"),
+        ("application/json, text/html;q=0", "application/problem+json"),
+        ("*/*", "application/problem+json"),
+    ):
+        async with shared_door.client.request(
+            method, shared_door.base + target, headers={"Accept": accept}
+        ) as answer:
+            assert (answer.status, answer.content_type) == (status, expected)
+            assert ("Allow" in answer.headers) == (status == 405)
+            if expected == "text/html":
+                assert f"<h1>{TITLES[status]}</h1>" in await answer.text()
+    # The API answers browsers with problems, too.
+    refused = await shared_door.get("/v1/nothing", Accept="text/html")
+    assert_problem(refused.status, refused.headers["Content-Type"], refused.body)

@@ -14,6 +14,7 @@ from indexing.store.interface import Store
 from service.cache.invalidation import InvalidatingStore
 from service.cache.opening import LazyInvalidator
 from service.cli.collecting import collecting_rarely
+from service.config.redis_files import check_redis_files
 from service.config.settings import Settings, load_settings
 
 T = TypeVar("T")
@@ -27,6 +28,8 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
         StoreError: the store cannot be used.
     """
     chosen = settings or load_settings()
+    # Before any write, because a write that reaches no cache leaves old answers in it.
+    check_redis_files(chosen)
 
     async def run() -> T:
         # asyncio's SIGINT handler needs the event loop, which a blocking read can hold forever.

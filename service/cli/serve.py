@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import click
 
+from service.config.redis_files import check_redis_files
 from service.config.settings import MAX_PORT, MAX_WORKERS, load_settings
 
 
@@ -27,6 +28,7 @@ def serve(bind: str | None, port: int | None, workers: int | None) -> None:
     from service.server.process import serve as run
 
     settings = load_settings()
+    check_redis_files(settings)
     run(
         replace(
             settings,

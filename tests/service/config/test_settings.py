@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from indexing.names import RepositoryName
+from service.config.redis_files import check_redis_files
 from service.config.secret import choose_secret
 from service.config.settings import (
     DECLARATIONS,
@@ -155,10 +156,6 @@ BAD = {
         "unix:///run/redis.sock?ssl_check_hostname=false",
         "rediss://:hush@cache.example?ssl_cert_reqs=perhaps",
         "rediss://:hush@cache.example?ssl_check_hostname=never",
-        "rediss://:hush@cache.example?ssl_ca_certs=/missing.pem",
-        f"rediss://:hush@cache.example?ssl_ca_certs={__file__}",
-        "rediss://:hush@cache.example?ssl_ca_certs=%00",
-        "rediss://:hush@cache.example?ssl_certfile=/missing.pem",
         "rediss://:hush@cache.example?ssl_keyfile=/missing.pem",
         "unix://",
     ],
@@ -172,6 +169,27 @@ def test_a_bad_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value:
     monkeypatch.setenv(PREFIX + name, value)
     with pytest.raises(SettingsError, match=PREFIX + name) as refused:
         load_settings()
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "ssl_ca_certs=/missing.pem",
+        f"ssl_ca_certs={__file__}",
+        "ssl_ca_certs=%00",
+        "ssl_ca_certs=/missing.pem&ssl_ca_certs=",
+        "ssl_certfile=/missing.pem",
+        "ssl_certfile=/missing.pem&ssl_keyfile=/missing.pem",
+    ],
+)
+def test_files_for_redis_are_checked_only_where_redis_is_used(
+    monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setenv("MERGEWATCH_REDIS_URL", f"rediss://:hush@cache.example?{option}")
+    settings = load_settings()
+    with pytest.raises(SettingsError, match="MERGEWATCH_REDIS_URL: must have") as refused:
+        check_redis_files(settings)
     assert "hush" not in str(refused.value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Any, Self, TypeVar, Unpack
 from uuid import UUID
@@ -26,7 +26,6 @@ from mergewatch.client.bodies import (
     Run,
     Series,
     Stat,
-    StreamedEvent,
     TestDetail,
     TestGroup,
     TestIdentity,
@@ -53,7 +52,7 @@ from mergewatch.client.filters import (
     TestSelection,
     TransitionFilters,
 )
-from mergewatch.client.rows import Rows
+from mergewatch.client.rows import FollowedIterator, Rows
 
 T = TypeVar("T")
 
@@ -128,15 +127,14 @@ class Client:
         """
         return self._walk(self._client.export_events(repository, **filters))
 
-    def follow_events(
-        self, repository: str, last_event_id: str | None = None
-    ) -> Iterator[StreamedEvent]:
+    def follow_events(self, repository: str, last_event_id: str | None = None) -> FollowedIterator:
         """Stream events as they arrive, and reconnect after a lost connection; never ends.
 
         Starts after the event with the `StreamedEvent.id` `last_event_id`, or now. An event can be
         returned twice.
         """
-        return self._walk(self._client.follow_events(repository, last_event_id))
+        followed = self._client.follow_events(repository, last_event_id)
+        return FollowedIterator(followed, self._walk(followed))
 
     def aggregate_events(
         self, repository: str, **filters: Unpack[EventSelection]
@@ -299,7 +297,7 @@ class Client:
             future.cancel()
             raise
 
-    def _walk(self, rows: Rows[T]) -> Iterator[T]:
+    def _walk(self, rows: Rows[T]) -> Generator[T, None, None]:
         pages = rows.pages()
         try:
             while True:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from mergewatch.client.bodies import StreamedEvent
 
@@ -40,3 +40,28 @@ class FollowedEvents(Rows[StreamedEvent]):
     ) -> None:
         super().__init__(lambda: follow(self))
         self.last_id: str | None = None
+
+
+class FollowedIterator(Iterator[StreamedEvent]):
+    """Events as they arrive, for synchronous programs; never ends."""
+
+    def __init__(
+        self, followed: FollowedEvents, events: Generator[StreamedEvent, None, None]
+    ) -> None:
+        self._followed = followed
+        self._events = events
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> StreamedEvent:
+        return next(self._events)
+
+    @property
+    def last_id(self) -> str | None:
+        """The id to resume after, as `FollowedEvents.last_id`; also while no event has arrived."""
+        return self._followed.last_id
+
+    def close(self) -> None:
+        """End the stream."""
+        self._events.close()

@@ -128,6 +128,24 @@ async def test_other_threads_get_an_error_when_a_plain_client_is_closed(door: Fr
             await work
 
 
+async def test_a_plain_client_knows_where_a_stream_began(door: FrontDoor) -> None:
+    await door.store.write_events([make_event(0)])
+    plain = Client(door.base, door.key)
+    events = plain.follow_events(REPOSITORY)
+    assert events.last_id is None
+    waiting = asyncio.create_task(asyncio.to_thread(next, events))
+    await until(lambda: events.last_id is not None)
+    resumed = plain.follow_events(REPOSITORY, events.last_id)
+    await door.store.write_events([make_event(1)])
+    first = await waiting
+    assert first.event["id"] == 1
+    assert await asyncio.to_thread(next, resumed) == first
+    for each in (events, resumed):
+        each.close()
+        assert list(each) == []
+    await asyncio.to_thread(plain.close)
+
+
 async def test_integers_of_any_size_are_exact() -> None:
     number = int("7" * 400)
     page = f'{{"size": 1, "per_page": 1, "events": [{{"metadata": {{"n": {number}}}}}]}}'

@@ -96,7 +96,8 @@ async def read_documents(
     """
     layout = cluster.layout
     counted = run_counts.list_places(cluster, routing, arrivals)
-    remembered = cluster.written_tests.find(routing, [test for test in tests if test in merged])
+    asked = [test for test in tests if test in merged]
+    remembered = await cluster.written_tests.find(routing, asked)
     kinds = [
         [Place(layout.control, document_routed(routing))],
         [Place(layout.tests, test, routing) for test in tests if test not in remembered],

@@ -38,6 +38,7 @@ from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.store.elasticsearch.repositories import stored_of
 from indexing.store.elasticsearch.search_generations import REPLACED
 from indexing.store.elasticsearch.tests import RemovedBound, StoredTest, test_of
+from indexing.yielding import LoopYielder
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class Step:
         operations = [result.test_operation(layout.tests) for result in changed]
         outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
         written = list(zip(changed, outcomes, strict=True))
-        conflicts = self._remember(results, operations, written)
+        conflicts = await self._remember(results, operations, written)
         stored = [(result, outcome.version) for result, outcome in written if outcome.done]
         rows = [
             row for result, version in stored for row in result.row_operations(indices, version)
@@ -239,7 +240,7 @@ class Step:
         )
         return ruled | conflicts, answers
 
-    def _remember(
+    async def _remember(
         self,
         results: Sequence[Result],
         operations: Sequence[Operation],
@@ -252,9 +253,11 @@ class Step:
         """
         known, routing = self.cluster.written_tests, self.rules.executions.routing
         again: set[str] = set()
+        yielder = LoopYielder()
         for operation, (_, outcome) in zip(operations, written, strict=True):
             if outcome.done:
                 known.keep(routing, operation.id, operation.source, outcome.written)
+                await yielder.yield_if_due()
                 continue
             again.add(operation.id)
             if operation.id in self.remembered:

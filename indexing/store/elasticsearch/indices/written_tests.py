@@ -15,6 +15,7 @@ import orjson
 
 from indexing.lru import Lru
 from indexing.store.elasticsearch.client.connection import Document, Version
+from indexing.yielding import LoopYielder
 
 # The memory for documents, of some kilobytes each.
 _BYTES: Final = 16 * 1024 * 1024
@@ -40,15 +41,18 @@ class WrittenTests:
         # The repositories of which another process was seen to write tests.
         self._shared: Lru[bool] = Lru(_SHARED_REPOSITORIES, overhead=0)
 
-    def find(self, routing: str, tests: Collection[str]) -> dict[str, Document]:
+    async def find(self, routing: str, tests: Collection[str]) -> dict[str, Document]:
         """Return the remembered documents of these tests of one repository."""
+        found: dict[str, Document] = {}
         if self._is_shared(routing):
-            return {}
-        return {
-            test: Document(test, orjson.loads(known.source), known.version)
-            for test in tests
-            if (known := self._tests.find(test)) is not None
-        }
+            return found
+        yielder = LoopYielder()
+        for test in tests:
+            known = self._tests.find(test)
+            if known is not None:
+                found[test] = Document(test, orjson.loads(known.source), known.version)
+                await yielder.yield_if_due()
+        return found
 
     def keep(
         self, routing: str, test: str, source: Mapping[str, Any] | None, version: Version | None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from typing import Any
 
 import pytest
 
+from indexing import yielding
 from indexing.models.executions import Conclusion
 from indexing.models.notifications import Webhook, WebhookFormat
 from indexing.models.paging import Anchor
@@ -126,35 +128,35 @@ async def test_a_test_that_another_process_has_forgotten_begins_anew(
     assert await counts(store) == {"t": (1, 0), "u": (2, 0)}
 
 
-def test_the_oldest_documents_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_oldest_documents_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written_tests, "_BYTES", 100)
     monkeypatch.setattr(written_tests, "_BYTES_OF_ONE", 60)
     known = WrittenTests()
     for test in ("a", "b", "c"):
         known.keep("r", test, {"text": "x" * 30}, VERSION)
     known.keep("r", "large", {"text": "x" * 60}, VERSION)
-    assert known.find("r", ["a", "b", "c", "large"]).keys() == {"b", "c"}
+    assert (await known.find("r", ["a", "b", "c", "large"])).keys() == {"b", "c"}
     known.forget("c")
     for test in ("d", "e"):
         known.keep("r", test, {"text": "x" * 30}, VERSION)
-    assert known.find("r", ["b", "c", "d", "e"]).keys() == {"d", "e"}
+    assert (await known.find("r", ["b", "c", "d", "e"])).keys() == {"d", "e"}
 
 
-def test_documents_are_not_remembered_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_documents_are_not_remembered_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     known = WrittenTests()
     known.keep("r", "a", {}, VERSION)
-    assert known.find("r", ["a"])["a"].version == VERSION
+    assert (await known.find("r", ["a"]))["a"].version == VERSION
     now = 601.0
-    assert known.find("r", ["a"]) == {}
+    assert await known.find("r", ["a"]) == {}
     known.note_other_writer("r")
     known.keep("r", "a", {}, VERSION)
     known.keep("s", "b", {}, VERSION)
-    assert (known.find("r", ["a"]), list(known.find("s", ["b"]))) == ({}, ["b"])
+    assert (await known.find("r", ["a"]), list(await known.find("s", ["b"]))) == ({}, ["b"])
     now = 1202.0
     known.keep("r", "a", {}, VERSION)
-    assert list(known.find("r", ["a"])) == ["a"]
+    assert list(await known.find("r", ["a"])) == ["a"]
 
 
 async def test_a_notification_does_not_look_like_another_writer(
@@ -174,3 +176,36 @@ async def test_a_notification_does_not_look_like_another_writer(
     read.clear()
     await load(store, 6, FAILED)
     assert read == []
+
+
+async def test_other_tasks_have_turns_while_documents_are_remembered_and_found(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each document counts as long work.
+    monkeypatch.setattr(yielding, "WORK_SECONDS", 0.0)
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    keep, kept_at = WrittenTests.keep, list[int]()
+
+    def noting(*args: Any) -> None:
+        kept_at.append(turns)
+        keep(*args)
+
+    monkeypatch.setattr(WrittenTests, "keep", noting)
+    other = asyncio.create_task(take_turns())
+    await load(store, 1)
+    assert len(set(kept_at)) == len(kept_at) >= 2
+    known = WrittenTests()
+    tests = [f"test {number}" for number in range(20)]
+    for test in tests:
+        known.keep("r", test, {}, VERSION)
+    before = turns
+    assert len(await known.find("r", tests)) == len(tests)
+    assert turns - before >= len(tests)
+    other.cancel()

@@ -36,6 +36,7 @@ from indexing.store.sqlite.search.plan import upper_bound
 from indexing.store.sqlite.search.strategy import search_candidates, search_in_order
 from indexing.store.sqlite.slow_read import ReadInterruptedError
 from tests.builders import NOON, WIDGETS, load_names
+from tests.waiting import until
 
 CHARACTERS = "ab[]\\{}^%_\"'é\u0301🧪\ufffd\ufffe\uffff"
 NAMES = st.text(st.sampled_from(CHARACTERS), min_size=1, max_size=12)
@@ -190,22 +191,31 @@ async def test_a_read_of_many_short_statements_is_interrupted_too(
 async def test_slow_reads_of_one_keep_another_waiting_for_a_few_only(tmp_path: Path) -> None:
     connections = Connections.open(tmp_path / "mergewatch.db")
     begun: list[str] = []
-    go_on = threading.Event()
+    ends = threading.Semaphore(0)
 
     async def read(tenant: str) -> None:
         current_tenant.set(tenant)
 
         def work(_: sqlite3.Connection) -> None:
             begun.append(tenant)
-            go_on.wait()
+            ends.acquire()
 
         await connections.read_slowly(work)
+
+    def have_begun(number: int) -> bool:
+        return len(begun) == number
 
     flood = [asyncio.create_task(read("flood")) for _ in range(30)]
     await asyncio.sleep(0)
     other = asyncio.create_task(read("other"))
-    await asyncio.sleep(0)
-    go_on.set()
+    try:
+        # One read ends at a time. Otherwise a thread that the system suspends may begin its read
+        # after any number of others that were taken up later.
+        for number in range(SLOW_READERS, SLOW_READS_AT_ONCE + 2 * SLOW_READERS):
+            await until(partial(have_begun, number))
+            ends.release()
+    finally:
+        ends.release(len(flood) + 1)
     await asyncio.gather(other, *flood)
     # A thread may take one up before another reports that it has.
     assert begun.index("other") <= SLOW_READS_AT_ONCE + SLOW_READERS

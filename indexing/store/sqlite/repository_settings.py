@@ -35,6 +35,7 @@ def set_repository(
     )
     after = ensure_repository(connection, name)
     if after.default_branch != before.default_branch:
+        _name_branch(connection, repository_id, before.default_branch)
         # These columns describe the default branch; a refresh must not merge values of the old one.
         connection.execute(
             "UPDATE tests SET first_failure_at = NULL, first_failure_commit = NULL,"
@@ -61,3 +62,17 @@ def set_repository(
     if event is not None:
         write_events(connection, [event])
     return after
+
+
+def _name_branch(connection: sqlite3.Connection, repository_id: int, branch: str) -> None:
+    """Store the default branch that ends in roll-ups without one, so that their history ends too.
+
+    Earlier releases left it out of roll-ups whose executions retention had removed.
+    """
+    connection.execute(
+        "UPDATE rollups SET branch ="
+        " (SELECT id FROM branches WHERE repository_id = ?1 AND name = ?2)"
+        " WHERE branch IS NULL"
+        " AND identity IN (SELECT id FROM identities WHERE repository_id = ?1)",
+        (repository_id, branch),
+    )

@@ -209,6 +209,26 @@ async def test_daily_rows_of_another_default_branch_go(tmp_path: Path) -> None:
     await store.close()
 
 
+async def test_the_history_of_what_an_earlier_release_pruned_ends_with_its_branch(
+    tmp_path: Path,
+) -> None:
+    store = await open_store(tmp_path)
+    await store.ensure_repository(WIDGETS)
+    for number in range(3):
+        report = Report(-24 * 40 + number, f"c{number}", FAILED)
+        await load(store, WIDGETS, report, number=0)
+    await store.refresh_tests(NOON)
+    await store.prune(after(days=-30), NOON)
+    assert dump(tmp_path)["changes"] != []
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection, connection:
+        # As the earlier release left it.
+        assert connection.execute("UPDATE rollups SET branch = NULL").rowcount == 1
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="next"), NOON)
+    await store.refresh_tests(NOON)
+    assert dump(tmp_path)["changes"] == []
+    await store.close()
+
+
 async def test_the_detail_of_a_forgotten_test_leaves_nothing(tmp_path: Path) -> None:
     store = await open_store(tmp_path)
     await store.ensure_repository(WIDGETS)

@@ -22,7 +22,7 @@ from service.cache.keys import Kind
 from service.middleware import response_cache
 from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.service.cache.quarantining import add, listed
-from tests.service.conftest import STACKS, open_door
+from tests.service.conftest import EVERY_STACK, open_door
 from tests.service.front_door import QUARANTINES, SEARCH, TESTS, FrontDoor
 from tests.service.processes import TIMEOUT
 
@@ -31,7 +31,7 @@ CLIENTS = 500
 
 # Without Redis, a process cannot notice that another one wrote to Elasticsearch.
 TOLD_AT_ONCE = pytest.mark.parametrize(
-    "stack", [stack for stack in STACKS if stack != "elasticsearch"], indirect=True
+    "stack", [stack for stack in EVERY_STACK if stack != "elasticsearch"], indirect=True
 )
 
 

@@ -10,6 +10,7 @@ import pytest
 from indexing.timestamps import format_timestamp
 from service.cache.keys import EVENTS_LIFETIME, UNSEEN_EVENTS_LIFETIME
 from tests.builders import GADGETS, after, make_event
+from tests.service.conftest import on_every_stack
 from tests.service.front_door import LOGS, Answer, FrontDoor
 
 
@@ -47,6 +48,7 @@ async def poll(door: FrontDoor, known: Answer, target: str = LOGS) -> Answer:
     return await door.get(target, **{"If-None-Match": known.headers["ETag"]})
 
 
+@on_every_stack
 async def test_a_poll_without_new_events_reads_nothing_and_gets_304(
     door: FrontDoor, reads: list[Any]
 ) -> None:
@@ -63,6 +65,7 @@ async def test_a_poll_without_new_events_reads_nothing_and_gets_304(
     assert reads[1].received_to == door.clock.now
 
 
+@on_every_stack
 async def test_what_arrives_shows_at_the_next_poll(door: FrontDoor) -> None:
     first = await door.get(LOGS)
     await write(door, [4])
@@ -75,6 +78,7 @@ async def test_what_arrives_shows_at_the_next_poll(door: FrontDoor) -> None:
     assert await ids(door, narrow) == [5]
 
 
+@on_every_stack
 async def test_what_arrives_elsewhere_changes_nothing(door: FrontDoor, reads: list[Any]) -> None:
     await door.get(LOGS)
     await door.store.ensure_repository(GADGETS)
@@ -83,6 +87,7 @@ async def test_what_arrives_elsewhere_changes_nothing(door: FrontDoor, reads: li
     assert len(reads) == 1
 
 
+@on_every_stack
 async def test_an_event_leaves_the_page_on_the_minute(door: FrontDoor) -> None:
     door.clock.now = after(days=1, minutes=1, seconds=-1)
     assert await ids(door) == [3, 2, 1]
@@ -92,6 +97,7 @@ async def test_an_event_leaves_the_page_on_the_minute(door: FrontDoor) -> None:
     assert await ids(door) == [3, 2]
 
 
+@on_every_stack
 async def test_a_page_that_appears_behind_the_first_changes_its_tag(door: FrontDoor) -> None:
     target = f"{LOGS}?per_page=3"
     first = await door.get(target)
@@ -102,6 +108,7 @@ async def test_a_page_that_appears_behind_the_first_changes_its_tag(door: FrontD
     assert await ids(door, second.links["next"]) == [0]
 
 
+@on_every_stack
 async def test_the_links_of_a_cached_page_walk_the_range_that_it_shows(
     door: FrontDoor, reads: list[Any]
 ) -> None:
@@ -113,6 +120,7 @@ async def test_the_links_of_a_cached_page_walk_the_range_that_it_shows(
     assert {query.received_to for query in reads} == {after(hours=1)}
 
 
+@on_every_stack
 async def test_pages_of_different_ranges_and_filters_are_kept_apart(door: FrontDoor) -> None:
     start, end = format_timestamp(after(minutes=2)), format_timestamp(after(minutes=3))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""POST and DELETE of quarantines, and the list of changes, on every stack."""
+"""POST and DELETE of quarantines, and the list of changes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest, QuarantineSource
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.service.conftest import on_every_stack
 from tests.service.front_door import QUARANTINES, Answer, FrontDoor
 
 CHANGES = f"{QUARANTINES}/changes"
@@ -34,6 +35,7 @@ async def key(door: FrontDoor) -> str:
     return await door.add_key(scope=Scope.QUARANTINE, name="a bot")
 
 
+@on_every_stack
 async def test_a_test_is_quarantined_found_and_released(door: FrontDoor, key: str) -> None:
     await load(door, "t")
     assert (await door.get(QUARANTINES)).json == {"quarantined_tests": []}

@@ -16,6 +16,7 @@ from indexing.models.quarantines import QuarantineRequest
 from service.context import LIFECYCLE
 from service.middleware.response_cache import REPEATED_REQUESTS
 from tests.builders import NOON, WIDGETS, after, load_names
+from tests.service.conftest import on_every_stack
 from tests.service.front_door import QUARANTINES, TESTS, FrontDoor
 
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
@@ -95,6 +96,7 @@ async def test_a_repeated_request_is_answered_before_it_is_parsed(wire: Wire) ->
         assert all(fields[name] == expected[name] for name in fields if name != "date")
 
 
+@on_every_stack
 async def test_a_write_shows_in_the_next_answer(wire: Wire) -> None:
     head = wire.head(QUARANTINES)
     await wire.repeat(head)
@@ -102,6 +104,7 @@ async def test_a_write_shows_in_the_next_answer(wire: Wire) -> None:
     assert b"flaps" in (await wire.ask(head))[2]
 
 
+@on_every_stack
 async def test_a_revoked_key_is_refused_at_once(wire: Wire) -> None:
     door = wire.door
     door.key = await door.add_key(key_id="k1")
@@ -111,6 +114,7 @@ async def test_a_revoked_key_is_refused_at_once(wire: Wire) -> None:
     assert (await wire.ask(head))[0] == 403
 
 
+@on_every_stack
 async def test_an_expired_key_and_an_expired_quarantine_are_gone(wire: Wire) -> None:
     door = wire.door
     request = QuarantineRequest("hinge", "flaps", expires_at=after(hours=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,15 +28,17 @@ FILES = {"a": "src/a.py", "b": "src/b.js", "c": "docs/c.py", "d": None}
 
 @pytest.fixture(autouse=True)
 async def filled(door: FrontDoor) -> None:
-    for name, path in FILES.items():
-        await load(door, name, path)
+    await load(door, FILES)
     await door.store.set_code_owners(WIDGETS, FILE)
 
 
-async def load(door: FrontDoor, name: str, path: str | None, hour: int = 0) -> None:
-    run = make_run(f"{name} {hour}")
-    made = make_executions(run, [(name, F if name == "b" else P)], after(hours=hour), filepath=path)
-    await door.store.write_executions(WIDGETS, run, made)
+async def load(door: FrontDoor, files: Mapping[str, str | None], hour: int = 0) -> None:
+    """Load a run of each of the tests, by the files that it names."""
+    for name, path in files.items():
+        run = make_run(f"{name} {hour}")
+        result = (name, F if name == "b" else P)
+        made = make_executions(run, [result], after(hours=hour), filepath=path)
+        await door.store.write_executions(WIDGETS, run, made)
     await door.store.refresh_tests(NOON, repository=WIDGETS)
 
 
@@ -99,17 +102,16 @@ async def test_changes_of_owners_and_of_files_show_at_once(door: FrontDoor) -> N
     assert await names(door, "owner=@web") == "b"
     await door.store.set_code_owners(WIDGETS, f"{FILE}a.* @web")
     assert await names(door, "owner=@web") == "ab"
-    await load(door, "e", "src/e.js", hour=1)
+    await load(door, {"e": "src/e.js"}, hour=1)
     assert await names(door, "owner=@web") == "abe"
-    await load(door, "b", "src/b.py", hour=2)
+    await load(door, {"b": "src/b.py"}, hour=2)
     assert await names(door, "owner=@web") == "ae"
 
 
 async def test_a_walk_meets_every_test_once_and_finds_the_files_once(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(5):
-        await load(door, f"e{number}", f"src/{number}.js")
+    await load(door, {f"e{number}": f"src/{number}.js" for number in range(5)})
     reads = count_reads(door, monkeypatch)
     target = f"{SEARCH}?test_name=*&sort=test_name&direction=asc&per_page=2&owner=@web"
     pages = await door.walk(target, "tests")
@@ -144,7 +146,7 @@ async def test_files_are_read_in_steps_and_only_if_they_matter(
     assert await names(door, "owner=@web") == "b"
     assert len(reads) == 3
     monkeypatch.setattr(code_owners, "_CHARACTERS", 1)
-    await load(door, "e", "src/e.js")
+    await load(door, {"e": "src/e.js"})
     assert await names(door, "owner=@nobody") == ""
     assert len(reads) == 3
     assert await names(door, "owner=@web") == "be"

@@ -15,6 +15,7 @@ import pytest_asyncio
 from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace
 from service.app import create_app
+from service.cache import redis_connection, redis_connector
 from service.cache.invalidation import InvalidatingStore
 from service.config.settings import LogFormat, LogLevel, Settings
 from service.context import CONTEXT
@@ -40,6 +41,16 @@ def quiet() -> Iterator[None]:
     configure_logging(LogLevel.ERROR, LogFormat.JSON)
     yield
     root.handlers[:], root.level = handlers, level
+
+
+@pytest.fixture
+def patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a look-up in Redis as long as it takes: on a busy machine even Redis is silent at times.
+
+    For tests that count reads of the store, or the replies of Redis.
+    """
+    for module in (redis_connection, redis_connector):
+        monkeypatch.setattr(module, "LIMIT_SECONDS", float(TIMEOUT))
 
 
 # Every route is tested on each store and each cache. Without Redis, the cache is in process.

@@ -13,30 +13,25 @@ import redis.asyncio
 
 from indexing.models.quarantines import QuarantineRequest
 from service.cache import redis as backend
-from service.cache import redis_connection, redis_connector
 from service.config.settings import Settings
 from tests.builders import NOON, WIDGETS, load_names
 from tests.servers.ports import HOST
 from tests.servers.redis import SLOTS, Redis
 from tests.service.conftest import open_door
 from tests.service.front_door import QUARANTINES, FrontDoor
+from tests.service.processes import TIMEOUT
 
 PASSWORD = "hush hush"
 MINIMAL = ("~mergewatch:*", "-@all", "+get", "+mget", "+set", "+del")
 COUNTING = ("+incrby", "+pttl", "+pexpire")
 
-# A refusal is a reply. On a busy machine even Redis is silent for a while, so here it has more time
-# to reply, and a writer that waits for it waits as long.
-PATIENCE_SECONDS = 60.0
-
 Warnings = Callable[[], list[str]]
 
 
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (redis_connection, redis_connector):
-        monkeypatch.setattr(module, "LIMIT_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(backend, "INVALIDATE_SECONDS", PATIENCE_SECONDS)
+def _patient(patient_redis: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A refusal is a reply, and a writer that waits for it waits as long as a reader.
+    monkeypatch.setattr(backend, "INVALIDATE_SECONDS", float(TIMEOUT))
 
 
 @pytest.fixture
@@ -62,7 +57,7 @@ async def opened(tmp_path: Path, url: str) -> AsyncIterator[FrontDoor]:
     async for door in open_door(Settings(data_dir=tmp_path, redis_url=url, metrics=True)):
         await load_names(door.store, ["hinge"])
         # Only the first writer would wait for a Redis that it takes for one that comes back.
-        assert time.monotonic() - began < PATIENCE_SECONDS
+        assert time.monotonic() - began < TIMEOUT
         yield door
 
 
@@ -90,7 +85,7 @@ async def assert_unusable(door: FrontDoor, reason: str) -> None:
     names = [f"{reason} {number}" for number in range(3)]
     before = await listed(door)
     for count, name in enumerate(names, start=1):
-        assert await add(door, name) < PATIENCE_SECONDS
+        assert await add(door, name) < TIMEOUT
         assert await listed(door) == before | set(names[:count])
     assert await metric(door, "mergewatch_redis_usable") == 0
     assert await metric(door, f'mergewatch_redis_failures_total{{reason="{reason}"}}') > 0

@@ -97,12 +97,17 @@ class Bench:
         ask(server.port, paths[0], self.conditions.key)
         turns = 2 * connections * (time.perf_counter() - began)
         seconds = min(max(turns, size.seconds), _LONGEST_SLICE * size.seconds)
-        self._put(server, paths[:1], connections, size.warm_up)
-        return self._put(server, paths, connections, seconds)
+        self.put(server, paths[:1], size.warm_up, connections)
+        return self.put(server, paths, seconds, connections)
 
-    def _put(
-        self, server: Running, paths: Sequence[str], connections: int, seconds: float
+    def put(
+        self,
+        server: Running,
+        paths: Sequence[str],
+        seconds: float,
+        connections: int = CONNECTIONS,
     ) -> Slice:
+        """Run one period of load of that length; return when the server is idle again."""
         measured = put_load(
             server.address,
             paths,

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from benchmarks.load.wrk import put_load
 from benchmarks.parts.bench import Bench, Conditions, started
 from benchmarks.requests.operations import BY_NAME, OF_EACH_KIND, Operation
 from benchmarks.results import Scaling
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.page_cache import read_files
-from benchmarks.running.rest import cpu_seconds, wait_until_at_rest
+from benchmarks.running.rest import cpu_seconds
 from benchmarks.stacks import REFERENCE
 
-# CPU time is counted in hundredths of a second.
+# CPU time is counted in hundredths of a second, which is coarse for a short period.
 _TIMES_LONGER: Final = 2
 
 
@@ -77,21 +76,8 @@ def _cpu_time_of_a_request(bench: Bench, operation: Operation, *, repeated: bool
     )
     if server.pid is None:
         raise ValueError("another program started this service")
-    put_load(
-        server.address,
-        paths[:1],
-        bench.conditions.key,
-        seconds=bench.conditions.size.warm_up,
-        cores=bench.cores.client,
-    )
-    wait_until_at_rest(server.pid)
+    size = bench.conditions.size
+    bench.put(server, paths[:1], size.warm_up)
     before = cpu_seconds(server.pid)
-    measured = put_load(
-        server.address,
-        paths,
-        bench.conditions.key,
-        seconds=_TIMES_LONGER * bench.conditions.size.seconds,
-        cores=bench.cores.client,
-    )
-    wait_until_at_rest(server.pid)
+    measured = bench.put(server, paths, _TIMES_LONGER * size.seconds)
     return (cpu_seconds(server.pid) - before) / measured.requests

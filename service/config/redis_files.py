@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlsplit
-
 from service.config.settings import PREFIX, Settings, SettingsError
+from service.config.urls import read_redis_tls_options
 
 
 def check_redis_files(settings: Settings) -> None:
@@ -15,8 +14,7 @@ def check_redis_files(settings: Settings) -> None:
     """
     if settings.redis_url is None:
         return
-    # The client uses the first value of an option.
-    options = dict(reversed(parse_qsl(urlsplit(settings.redis_url).query)))
+    options = read_redis_tls_options(settings.redis_url)
     authorities, certificate, key = (
         options.get(f"ssl_{name}") for name in ("ca_certs", "certfile", "keyfile")
     )

@@ -94,12 +94,17 @@ def check_redis_url(text: str | None) -> None:
         raise ValidationError(message)
     if port == 0 or not all(_DIGITS.fullmatch(each) for each in databases):
         raise ValidationError(message)
-    # The client uses the first value of an option.
-    tls = {name: values[0] for name, values in options.items() if name in _REDIS_TLS_OPTIONS}
+    tls = read_redis_tls_options(text)
     if tls and parts.scheme != "rediss":
         raise ValidationError("must begin with rediss:// to have options for TLS")
     if tls:
         _check_tls(tls)
+
+
+def read_redis_tls_options(url: str) -> dict[str, str]:
+    """Return the options for TLS: of several values of one, the first, as the client does."""
+    options = parse_qs(urlsplit(url).query)
+    return {name: values[0] for name, values in options.items() if name in _REDIS_TLS_OPTIONS}
 
 
 def _check_tls(options: Mapping[str, str]) -> None:

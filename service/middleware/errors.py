@@ -25,6 +25,7 @@ from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.response_headers import REQUEST_ID_HEADER
+from service.http.targets import UI_PREFIX
 from service.middleware.layer import Handler, Layer
 from service.routes import name_operation
 
@@ -123,7 +124,8 @@ def _respond(request: BaseRequest, problem: Problem) -> web.Response:
 
     The dashboard shows its own errors. This is for requests that no page of it accepts.
     """
-    if accepts_html(request.headers.getall("Accept", ())):
+    is_of_dashboard = request.raw_path.startswith(UI_PREFIX)
+    if is_of_dashboard and accepts_html(request.headers.getall("Accept", ())):
         return problem_pages.respond(request, problem)
     return problems.response(problem)
 

@@ -43,7 +43,7 @@ class ForkedCommand:
         environment: Mapping[str, str],
         before: Callable[[], None] | None = None,
     ) -> None:
-        # What `subprocess` says of the processes that it starts; `--quick` refuses them.
+        # `--quick` refuses processes by this event, which `multiprocessing` does not raise.
         sys.audit("subprocess.Popen", "mergewatch", arguments, None, None)
         self._arguments = arguments
         self._folder = tempfile.TemporaryDirectory()

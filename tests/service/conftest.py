@@ -49,8 +49,13 @@ def patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
 
     For tests that count reads of the store, or the replies of Redis.
     """
+    limit_redis(monkeypatch, TIMEOUT)
+
+
+def limit_redis(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Set the time limit of look-ups in Redis, until the end of the test."""
     for module in (redis_connection, redis_connector):
-        monkeypatch.setattr(module, "LIMIT_SECONDS", float(TIMEOUT))
+        monkeypatch.setattr(module, "LIMIT_SECONDS", seconds)
 
 
 # Every route is tested on each store and each cache. Without Redis, the cache is in process.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from service.cache import redis_connection, redis_connector
 from service.cache.redis_connection import MAX_KEYS, RedisConnection
 from service.cache.redis_connector import LIMIT_SECONDS
 from tests.servers.proxy import (
@@ -23,6 +22,8 @@ from tests.servers.proxy import (
     Trickling,
 )
 from tests.servers.redis import Redis
+from tests.service.conftest import limit_redis
+from tests.service.processes import TIMEOUT
 
 FAILING = [
     Delayed(4 * LIMIT_SECONDS),
@@ -49,14 +50,10 @@ class Limit:
         self.lift()
 
     def lift(self) -> None:
-        self._set(60.0)
+        limit_redis(self._monkeypatch, TIMEOUT)
 
     def restore(self) -> None:
-        self._set(LIMIT_SECONDS)
-
-    def _set(self, seconds: float) -> None:
-        for module in (redis_connection, redis_connector):
-            self._monkeypatch.setattr(module, "LIMIT_SECONDS", seconds)
+        limit_redis(self._monkeypatch, LIMIT_SECONDS)
 
 
 @pytest.fixture

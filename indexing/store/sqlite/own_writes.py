@@ -13,8 +13,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Final
+
+# How long a look waits for a transaction that is about to begin or to end, on the event loop. One
+# that waits longer for its begin waits for another process, which is about to commit.
+WAIT_SECONDS: Final = 0.005
 
 
 class OwnWrites:
@@ -62,7 +68,7 @@ class OwnWrites:
             self._writing = connection
             connection.execute("BEGIN IMMEDIATE")
             try:
-                self._at_begin = _version_of(connection)
+                self._at_begin = at_begin = _version_of(connection)
                 yield
                 connection.execute("COMMIT")
             except BaseException:
@@ -71,6 +77,10 @@ class OwnWrites:
                 raise
             finally:
                 self._at_begin = None
+            # Another process may have committed since, and a look in this moment was told the
+            # version from the beginning.
+            if _version_of(connection) != at_begin:
+                self.disown()
 
     def disown(self) -> None:
         """Treat a commit of this process like one of others: nobody reports what it changed."""
@@ -79,8 +89,14 @@ class OwnWrites:
 
     def _version_of_others(self) -> int | None:
         """Return a version that changes with commits of other processes; `None` if unknown."""
-        if not self._in_use.acquire(blocking=False):
-            return self._at_begin
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not self._in_use.acquire(blocking=False):
+            if self._at_begin is not None:
+                return self._at_begin
+            if time.monotonic() > deadline:
+                return None
+            # Let the thread of the transaction go on.
+            time.sleep(0)
         try:
             return None if self._writing is None else _version_of(self._writing)
         finally:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from indexing.store.sqlite import own_writes
 from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.own_writes import OwnWrites
 
 
 @pytest.fixture
@@ -95,3 +99,80 @@ async def test_a_write_whose_caller_is_gone_counts_as_one_of_others(
     await one.write(lambda _: has_ended.set())
     assert has_ended.is_set()
     assert one.revision() != before
+
+
+class Interrupted(sqlite3.Connection):
+    """A writing connection; `after` is called right after each statement with that text."""
+
+    after: tuple[str, Callable[[], object]] = ("", lambda: None)
+
+    def execute(self, sql: str, parameters: object = (), /) -> sqlite3.Cursor:
+        done = super().execute(sql, parameters)  # type: ignore[arg-type]
+        statement, call = self.after
+        if sql == statement:
+            call()
+        return done
+
+
+INSERT = "INSERT INTO rows DEFAULT VALUES"
+
+
+class File:
+    """A file that this process reads and writes, and that another process writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.own, self.other = (
+            sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, factory=Interrupted
+            )
+            for _ in range(2)
+        )
+        self.own.execute("PRAGMA journal_mode = WAL")
+        self.own.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY)")
+        self.quick = sqlite3.connect(path, check_same_thread=False)
+        self.own_writes = OwnWrites(self.quick, nullcontext)
+
+    def write(self) -> None:
+        with self.own_writes.transaction(self.own):
+            self.own.execute(INSERT)
+
+    def close(self) -> None:
+        for connection in (self.own, self.other, self.quick):
+            connection.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[File]:
+    opened = File(tmp_path / "file")
+    # The commits of others are known from the first own one on.
+    opened.write()
+    opened.own_writes.revision()
+    yield opened
+    opened.close()
+
+
+def test_a_commit_of_another_right_after_the_own_one_shows(file: File) -> None:
+    before = file.own_writes.revision()
+
+    def commit_and_look() -> None:
+        file.other.execute(INSERT)
+        file.own_writes.revision()
+
+    file.own.after = ("COMMIT", commit_and_look)
+    file.write()
+    assert file.own_writes.revision() != before
+
+
+def test_an_own_commit_leaves_the_revision_while_the_next_transaction_begins(
+    file: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The machine may be busy with other work.
+    monkeypatch.setattr(own_writes, "WAIT_SECONDS", 60)
+    before = file.own_writes.revision()
+    file.write()
+    looks: list[object] = []
+    looking = threading.Thread(target=lambda: looks.append(file.own_writes.revision()))
+    file.own.after = ("BEGIN IMMEDIATE", looking.start)
+    file.write()
+    looking.join()
+    assert looks == [before]

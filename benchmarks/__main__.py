@@ -20,11 +20,14 @@ from benchmarks.data.loading import FOLDER, load, read_key
 from benchmarks.data.sizes import SIZES, Size, StoreSize
 from benchmarks.keeping import read_results, write_results
 from benchmarks.load.wrk import ensure_wrk
+from benchmarks.load_targets import HISTORY_STORES
 from benchmarks.parts.bench import Conditions
+from benchmarks.parts.cached_share import measure_cached_shares
 from benchmarks.parts.flood import measure_flood
 from benchmarks.parts.growth import measure_growth
 from benchmarks.parts.history import measure_history
 from benchmarks.parts.ingest import measure_ingest
+from benchmarks.parts.loaders import measure_loaders
 from benchmarks.parts.memory import measure_memory
 from benchmarks.parts.profiles import measure_profiles
 from benchmarks.parts.small_writes import measure_small_writes
@@ -34,9 +37,11 @@ from benchmarks.report.publishing import publish
 from benchmarks.requests.operations import QueriedRepository
 from benchmarks.results import Results
 from benchmarks.running.cores import available_cores, divide
+from benchmarks.running.new_stores import new_places
 from benchmarks.running.services import elasticsearch_running, redis_running
 from benchmarks.stacks import Backends
-from benchmarks.targets import HISTORY_STORES, HOTTEST, TargetResult, judge
+from benchmarks.targets import HOTTEST, judge
+from benchmarks.verdicts import TargetResult
 from indexing.store import ElasticsearchPlace, open_store
 
 REDIS: Final = "redis"
@@ -119,6 +124,12 @@ PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
     "ingest": _ingest,
     "small_writes": _small_writes,
     "history": lambda run: {"histories": tuple(measure_history(run.size, _new_stores(run)))},
+    "loaders": lambda run: {
+        "loaders": tuple(measure_loaders(run.size, new_places(run.elasticsearch_url)))
+    },
+    "cached_share": lambda run: {
+        "cached_shares": tuple(measure_cached_shares(run.size, new_places(run.elasticsearch_url)))
+    },
     "hottest": lambda run: {"hottest": measure_profiles(run.conditions(), HOTTEST)},
     "reports": lambda _run: {"reports_ratio": asyncio.run(load_reports.measure())},
 }

@@ -8,10 +8,12 @@ from typing import Any
 import orjson
 
 from benchmarks.results import (
+    CachedShare,
     Cost,
     Figure,
     Flood,
     History,
+    Loaders,
     Memory,
     ProfiledSubject,
     Results,
@@ -49,6 +51,8 @@ def decode(value: dict[str, Any]) -> Results:
         speeds=tuple(Speed(**found) for found in value["speeds"]),
         small_writes=small and SmallWrites(**small),
         histories=tuple(History(**found) for found in value.get("histories", ())),
+        loaders=tuple(Loaders(**found) for found in value.get("loaders", ())),
+        cached_shares=tuple(CachedShare(**found) for found in value.get("cached_shares", ())),
         reports_ratio=value["reports_ratio"],
         hottest=tuple(_look(found) for found in value.get("hottest", ())),
         failures=tuple(value["failures"]),

@@ -183,6 +183,44 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Loaders:
+    """Executions a second of one repository, loaded by one process and by several at once.
+
+    `reports` are those of each of the two loads, which leave the same state.
+    """
+
+    store: str
+    processes: int
+    reports: int
+    one_per_second: float
+    several_per_second: float
+
+    @property
+    def ratio(self) -> float:
+        """Return the rate of several loaders, relative to that of one."""
+        return self.several_per_second / self.one_per_second
+
+
+@dataclass(frozen=True, slots=True)
+class CachedShare:
+    """Requests for what loads into the same repository do not change, during these loads.
+
+    `store_reads` are the values that had to be read from the store for them, `loads` the reports
+    that arrived meanwhile.
+    """
+
+    store: str
+    requests: int
+    store_reads: int
+    loads: int
+
+    @property
+    def share(self) -> float:
+        """Return the share of requests that needed no read of the store."""
+        return 1 - self.store_reads / self.requests
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """The results of one run; a part that was left out is empty or `None`."""
 
@@ -194,6 +232,8 @@ class Results:
     speeds: tuple[Speed, ...] = ()
     small_writes: SmallWrites | None = None
     histories: tuple[History, ...] = ()
+    loaders: tuple[Loaders, ...] = ()
+    cached_shares: tuple[CachedShare, ...] = ()
     # The cost of loading the real reports, relative to the least possible.
     reports_ratio: float | None = None
     hottest: tuple[ProfiledSubject, ...] = ()

@@ -1,11 +1,11 @@
-"""The targets, each declared once, and whether the results meet them. Pure."""
+"""The targets, each declared once; those of loads are in `load_targets`. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
+from benchmarks.load_targets import load_targets
 from benchmarks.requests.operations import (
     BY_NAME,
     EVENT_PAGES,
@@ -16,6 +16,7 @@ from benchmarks.requests.operations import (
 )
 from benchmarks.results import Figure, Results, Subject, compare
 from benchmarks.stacks import STACKS, CacheKind, Service, StoreKind, name_of
+from benchmarks.verdicts import Target, TargetResult
 
 ALONE_MILLISECONDS: Final = 30.0
 # Relative to the raw search request alone.
@@ -29,13 +30,6 @@ FLOOD_RATIO: Final = 3.0
 WORKERS_RATIO: Final = 1.7
 # The ratio of a process without a leak: the allocator adds and returns a few pages.
 MEMORY_RATIO: Final = 1.05
-REPORTS_RATIO: Final = 3.0
-SMALL_WRITES_RATIO: Final = 5.0
-VISIBLE_SECONDS: Final = 2.0
-# A report at the greatest depth of history, relative to one a hundred times as shallow.
-HISTORY_RATIO: Final = 1.5
-HISTORY_DEPTHS: Final = (30, 3_000)
-HISTORY_STORES: Final = ("into SQLite", "into Elasticsearch")
 
 _SQLITE: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.PROCESS)
 _REDIS: Final = name_of(Service.MERGEWATCH, StoreKind.SQLITE, CacheKind.REDIS)
@@ -49,60 +43,6 @@ HOTTEST: Final = (
     Subject("quarantines", _REDIS, repeated=True),
     Subject("events-100", _SQLITE, repeated=False),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One target; `figure` returns `None` if it was not measured."""
-
-    text: str
-    bound: float
-    at_least: bool
-    figure: Callable[[Results], float | None]
-    unit: str = ""
-    subject: Subject | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetResult:
-    """A target with its measured figure."""
-
-    target: Target
-    figure: float | None
-
-    @property
-    def holds(self) -> bool | None:
-        """Return whether it holds by the exact, not the displayed figure; `None`: not measured."""
-        if self.figure is None:
-            return None
-        if self.target.at_least:
-            return self.figure >= self.target.bound
-        return self.figure <= self.target.bound
-
-    @property
-    def required(self) -> str:
-        """Return the bound as text."""
-        sign = "≥" if self.target.at_least else "≤"
-        return f"{sign} {self.target.bound:g}{self.target.unit}"
-
-    @property
-    def shown(self) -> str:
-        """Return the figure as text: truncated, never rounded to the side where it would hold."""
-        if self.figure is None:
-            return "-"
-        return f"{cut(self.figure, up=not self.target.at_least)}{self.target.unit}"
-
-    @property
-    def word(self) -> str:
-        """Return whether it holds, as text."""
-        return {True: "holds", False: "DOES NOT HOLD", None: "not measured"}[self.holds]
-
-
-def cut(figure: float, *, up: bool) -> str:
-    """Format with three decimals below 10, else one; truncate towards the given side."""
-    digits = 1000 if abs(figure) < 10 else 10
-    whole = -(-figure * digits // 1) if up else figure * digits // 1
-    return f"{whole / digits:.3f}" if digits == 1000 else f"{whole / digits:,.1f}"
 
 
 def judge(results: Results) -> list[TargetResult]:
@@ -146,28 +86,7 @@ def all_targets() -> list[Target]:
             at_least=False,
             figure=lambda results: None if results.memory is None else results.memory.ratio,
         ),
-        Target(
-            "loading real reports, times reading them with lxml and storing what was prepared",
-            REPORTS_RATIO,
-            at_least=False,
-            figure=lambda results: results.reports_ratio,
-        ),
-        Target(
-            "events in calls of one into Elasticsearch, at once, times one after the other",
-            SMALL_WRITES_RATIO,
-            at_least=True,
-            figure=lambda results: None if (s := results.small_writes) is None else s.ratio,
-        ),
-        Target(
-            "slowest of those calls, at whose end the event is visible",
-            VISIBLE_SECONDS,
-            at_least=False,
-            figure=lambda results: (
-                None if (s := results.small_writes) is None else s.slowest_seconds
-            ),
-            unit=" s",
-        ),
-        *(_of_history(store) for store in HISTORY_STORES),
+        *load_targets(),
     ]
 
 
@@ -189,23 +108,6 @@ def _of_workers(operation: str, *, repeated: bool) -> Target:
         at_least=True,
         figure=figure,
         subject=Subject(operation, _SQLITE, repeated),
-    )
-
-
-def _of_history(store: str) -> Target:
-    shallow, deep = HISTORY_DEPTHS
-
-    def figure(results: Results) -> float | None:
-        seconds = {each.depth: each.seconds for each in results.histories if each.store == store}
-        if shallow not in seconds or deep not in seconds:
-            return None
-        return seconds[deep] / seconds[shallow]
-
-    return Target(
-        f"a report {store} with {deep:,} executions a test, times one with {shallow}",
-        HISTORY_RATIO,
-        at_least=False,
-        figure=figure,
     )
 
 

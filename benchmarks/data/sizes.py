@@ -31,7 +31,8 @@ class Size:
     worker while its memory is sampled. `growth_events` and `growth_identities` are the sizes of the
     stores whose costs are compared. `ingest_events` and `ingest_executions` are the amounts of the
     timed loads. `history_depths` are the executions that each of `history_tests` tests has when the
-    next report is loaded.
+    next report is loaded. One loader and several load `loaders_reports` reports of `loaders_tests`
+    tests each. The share of cached answers is that of `share_seconds`.
     """
 
     name: str
@@ -48,6 +49,9 @@ class Size:
     ingest_executions: int
     history_tests: int
     history_depths: tuple[int, ...]
+    loaders_reports: int
+    loaders_tests: int
+    share_seconds: float
 
 
 FULL: Final = Size(
@@ -66,6 +70,9 @@ FULL: Final = Size(
     ingest_executions=40_000,
     history_tests=1_000,
     history_depths=(0, 30, 300, 3_000),
+    loaders_reports=40,
+    loaders_tests=500,
+    share_seconds=20.0,
 )
 
 QUICK: Final = Size(
@@ -83,6 +90,9 @@ QUICK: Final = Size(
     ingest_executions=5_000,
     history_tests=50,
     history_depths=(0, 30, 300),
+    loaders_reports=4,
+    loaders_tests=50,
+    share_seconds=2.0,
 )
 
 SIZES: Final = {size.name: size for size in (FULL, QUICK)}

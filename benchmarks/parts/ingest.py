@@ -16,6 +16,7 @@ from benchmarks.data.generated import EventMaker
 from benchmarks.data.input import CASES_A_REPORT, event_text, write_reports
 from benchmarks.data.sizes import Size
 from benchmarks.load_reports import Preparing
+from benchmarks.load_targets import EVENTS, EXECUTIONS, PLAINLY
 from benchmarks.parts import plain_bulk
 from benchmarks.results import Speed
 from indexing.ingest.events import ingest_events
@@ -26,10 +27,7 @@ from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.store.interface import EventOutcome, Store, Writer
 
-EVENTS: Final = "events"
-EXECUTIONS: Final = "executions"
 READING: Final = "reading and checking alone"
-PLAINLY: Final = "plain bulk into Elasticsearch"
 
 _ROUNDS: Final = 3
 

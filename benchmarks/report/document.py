@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.report import tables
 from benchmarks.results import ProfiledSubject, Results
-from benchmarks.targets import TargetResult
+from benchmarks.verdicts import TargetResult
 
 THROUGHPUT_CHART = "results-throughput.svg"
 GROWTH_CHART = "results-growth.svg"
@@ -53,6 +53,17 @@ def write_document(
             "## Loading into a history\n\nThe fastest of five reports, by how many executions each "
             "of its tests has; documents of Elasticsearch read and written for each execution.\n\n"
             + tables.history_table(results.histories)
+        )
+    if results.loaders:
+        parts.append(
+            "## Several loaders\n\nOf one repository, each a process; afterwards both stores hold "
+            "the same.\n\n" + tables.loaders_table(results.loaders)
+        )
+    if results.cached_shares:
+        parts.append(
+            "## Cached answers during loads\n\nRequests for details of tests and for quarantines, "
+            "while reports of other tests of the repository arrive over HTTP.\n\n"
+            + tables.shares_table(results.cached_shares)
         )
     if results.hottest:
         parts.append(

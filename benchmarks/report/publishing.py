@@ -13,7 +13,7 @@ from benchmarks.report.document import GROWTH_CHART, THROUGHPUT_CHART, Setting, 
 from benchmarks.results import ProfiledSubject, Results
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.machine import describe_machine, describe_versions
-from benchmarks.targets import TargetResult
+from benchmarks.verdicts import TargetResult
 from tests.servers import jars
 
 PAGE: Final = "RESULTS.md"

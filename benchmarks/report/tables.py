@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 from benchmarks.requests.operations import BY_NAME, OPERATIONS
 from benchmarks.results import (
+    CachedShare,
     Cost,
     Figure,
     Flood,
     History,
+    Loaders,
     Memory,
     Results,
     Scaling,
     SmallWrites,
     Speed,
 )
-from benchmarks.targets import TargetResult
+from benchmarks.verdicts import TargetResult
 
 _MIB = 2**20
 
@@ -162,6 +164,29 @@ def history_table(histories: Sequence[History]) -> str:
     ]
     heads = ["where to, executions a test", "seconds", "read", "written"]
     return table([*heads, "tests rebuilt a second", "bytes an execution"], rows)
+
+
+def loaders_table(found: Sequence[Loaders]) -> str:
+    """Compare one loader of a repository with several at once."""
+    rows = [
+        [
+            each.store,
+            f"{each.one_per_second:,.0f}",
+            f"{each.several_per_second:,.0f}",
+            f"{each.ratio:.2f}",
+        ]
+        for each in found
+    ]
+    several = f"{found[0].processes} loaders"
+    return table(["executions a second", "one loader", several, "times one"], rows)
+
+
+def shares_table(found: Sequence[CachedShare]) -> str:
+    """Show how many requests needed no read of the store while reports arrived."""
+    rows = [
+        [each.store, f"{each.loads:,}", f"{each.requests:,}", f"{each.share:.1%}"] for each in found
+    ]
+    return table(["where the reports go to", "reports", "requests", "from the cache"], rows)
 
 
 def ratios_of(results: Results) -> dict[str, dict[str, float]]:

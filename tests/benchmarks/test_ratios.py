@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.results import Flood, Memory, Results, compare
-from benchmarks.targets import TargetResult, all_targets, cut, judge
+from benchmarks.results import (
+    CachedShare,
+    Flood,
+    History,
+    Loaders,
+    Memory,
+    Results,
+    Speed,
+    compare,
+)
+from benchmarks.targets import all_targets, judge
+from benchmarks.verdicts import TargetResult, cut
 from tests.benchmarks.figures import OURS, THEIRS, figure_of
 
 
@@ -97,3 +107,62 @@ def test_every_operation_has_a_target_against_each_peer_over_the_same_store_and_
     assert "event page 500, of 10, not cached, times Datasette, SQLite" in texts
     # The peers do not cache events.
     assert "event page of 10, times FastAPI, SQLite, Redis" not in texts
+
+
+INTO = "into Elasticsearch"
+# What the targets ask for, exactly.
+LOADS = Results(
+    speeds=tuple(
+        Speed(kind, way, rate)
+        for kind, part in (("events", 500), ("executions", 350))
+        for way, rate in ((INTO, part), ("plain bulk into Elasticsearch", 1_000))
+    ),
+    histories=(
+        # The depth without history does not count.
+        History(INTO, 0, 1.0, 9.0, 9.0, 0.0, 0.0),
+        History(INTO, 30, 1.0, 0.5, 2.2, 1_000.0, 0.0),
+        History(INTO, 3_000, 1.5, 9.0, 9.0, 1.0, 0.0),
+    ),
+    loaders=(Loaders(INTO, 4, 40, 100.0, 200.0),),
+    cached_shares=(CachedShare(INTO, 100, 10, 3),),
+)
+
+
+def verdicts_on_loads(results: Results) -> list[bool | None]:
+    return [
+        verdict_on(results, words).holds
+        for words in (
+            f"a report {INTO} with 3,000 executions a test, times one with 30",
+            f"events a second, {INTO}, of plain bulk into Elasticsearch",
+            f"executions a second, {INTO}, of plain bulk into Elasticsearch",
+            f"documents read for each execution {INTO}, with 30 executions a test",
+            f"documents written for each execution {INTO}, with 30 executions a test",
+            "tests rebuilt a second on Elasticsearch, with 30 executions each",
+            f"executions a second {INTO} by four loaders of one repository, times one loader",
+            f"share of cached answers during loads {INTO}, of what they do not change",
+        )
+    ]
+
+
+def test_targets_of_loads_hold_at_their_bounds() -> None:
+    assert verdicts_on_loads(LOADS) == [True] * 8
+
+
+def test_no_target_of_loads_holds_beyond_its_bound() -> None:
+    worse = Results(
+        speeds=tuple(
+            Speed(each.kind, each.way, each.per_second - 1 if each.way == INTO else 1_000)
+            for each in LOADS.speeds
+        ),
+        histories=(
+            History(INTO, 30, 1.0, 0.51, 2.21, 999.0, 0.0),
+            History(INTO, 3_000, 1.51, 0.0, 0.0, 1.0, 0.0),
+        ),
+        loaders=(Loaders(INTO, 4, 40, 100.0, 199.0),),
+        cached_shares=(CachedShare(INTO, 100, 11, 3),),
+    )
+    assert verdicts_on_loads(worse) == [False] * 8
+
+
+def test_loads_that_were_not_measured_do_not_hold() -> None:
+    assert verdicts_on_loads(Results()) == [None] * 8

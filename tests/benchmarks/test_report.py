@@ -11,8 +11,10 @@ from benchmarks.keeping import read_results, write_results
 from benchmarks.report import charts, tables
 from benchmarks.report.document import Setting, write_document
 from benchmarks.results import (
+    CachedShare,
     Cost,
     Flood,
+    Loaders,
     Memory,
     ProfiledSubject,
     Results,
@@ -43,6 +45,8 @@ RESULTS = Results(
         Speed("events", "reading and checking alone", 20_000),
         Speed("events", "into SQLite", 15_000),
     ),
+    loaders=(Loaders("into SQLite", 4, 40, 4_000.0, 3_800.0),),
+    cached_shares=(CachedShare("into SQLite", 2_000, 10, 31),),
     reports_ratio=1.8,
     hottest=(
         ProfiledSubject(
@@ -120,6 +124,17 @@ def test_two_workers_are_compared_by_the_cpu_time_of_a_request() -> None:
 
 def test_a_speed_stands_against_the_first_of_its_kind() -> None:
     assert rows_of(write(), "Loading")[3] == ["events, into SQLite", "15,000", "0.75"]
+
+
+def test_several_loaders_stand_against_one() -> None:
+    page = write()
+    assert rows_of(page, "Several loaders")[0][2] == "4 loaders"
+    assert rows_of(page, "Several loaders")[2] == ["into SQLite", "4,000", "3,800", "0.95"]
+
+
+def test_the_share_from_the_cache_stands_with_its_requests() -> None:
+    row = rows_of(write(), "Cached answers during loads")[2]
+    assert row == ["into SQLite", "31", "2,000", "99.5%"]
 
 
 def test_a_bar_in_a_cell_does_not_end_it() -> None:

@@ -23,5 +23,4 @@ KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.TEST_STATS: Kind.TREND,
     Operation.GROUPS: Kind.GROUPS,
     Operation.TRANSITIONS: Kind.TREND,
-    Operation.TEST_TRANSITIONS: Kind.TREND,
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import orjson
 from aiohttp import web
 
 from indexing.models.listed_repositories import (
@@ -15,7 +14,7 @@ from indexing.models.listed_repositories import (
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
 from service.auth.principal import Principal
-from service.cache.answers import Answer, make_answer
+from service.cache.answers import Answer, canonical_page, make_answer
 from service.context import CONTEXT, PRINCIPAL, READER
 from service.http.path_params import OWNER, REPOSITORY
 from service.middleware.response_cache import respond
@@ -81,9 +80,10 @@ async def _find(
             body, pack_ends(page, lambda row: row.key_in(query.sort), REPOSITORY_KEYS)
         )
 
-    packed = None if key is None else REPOSITORY_KEYS.pack(key).hex()
     name = query.name and query.name.lower()
-    canonical = orjson.dumps([name, query.sort, packed, backward, limit])
+    canonical = canonical_page(
+        (name, query.sort), Anchor(key, backward), limit, REPOSITORY_KEYS.pack
+    )
     return await request[READER].find_owned(query.owner, canonical, read)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
-import orjson
 from aiohttp import web
 
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus
 from indexing.models.transitions import Transition, TransitionKey, TransitionQuery
-from service.cache.answers import Answer, filters_of, make_answer
+from service.cache.answers import Answer, canonical_page, filters_of, make_answer
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.handlers.time_range import choose_range
@@ -49,10 +48,13 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
     async def read_answer() -> Answer:
         return await read_page(opened, TRANSITIONS, read, _key_of, _encode_page)
 
-    key = opened.anchor.key
-    after = None if key is None else TRANSITION_KEYS.pack(key).hex()
-    place = [opened.anchor.backward, after, parameters["per_page"]]
-    canonical = orjson.dumps(["transitions", *_filters(query), *place])
+    canonical = canonical_page(
+        # Figures by day have keys of the same kind.
+        ("transitions", *_filters(query)),
+        opened.anchor,
+        parameters["per_page"],
+        TRANSITION_KEYS.pack,
+    )
     answer = await request[READER].find_trend(opened.repository, canonical, read_answer)
     links = opened.links(answer.ends, time_range)
     return respond(request, answer, links, ignored=opened.query.ignored)

@@ -17,7 +17,7 @@ from typing import Final
 current_tenant: Final[ContextVar[Hashable]] = ContextVar("current_tenant", default=None)
 
 
-class FairQueue:
+class FairSemaphore:
     """Slots shared by tenants; one tenant holds at most `slots_per_tenant` at a time.
 
     A free slot goes to the tenant that has waited longest since its last slot; within one tenant,

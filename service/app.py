@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from indexing.fairness import FairQueue
+from indexing.fairness import FairSemaphore
 from indexing.store.interface import Store
 from service.cache.backend import CacheBackend
 from service.cache.invalidation import InvalidatingStore
@@ -49,7 +49,7 @@ from service.handlers import (
     transitions,
     trends,
 )
-from service.handlers.code_owners import OWNER_QUEUE
+from service.handlers.code_owners import OWNER_SLOTS
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.handlers.row_stream import MAX_STREAMS, MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS
 from service.handlers.without_parameters import without_parameters
@@ -128,7 +128,7 @@ def create_app(
     app[LIFECYCLE] = Lifecycle()
     app[LIMITER] = RequestBodyLimiter()
     app[ADMISSION_CONTROL] = AdmissionControl()
-    app[OWNER_QUEUE] = FairQueue(1)
+    app[OWNER_SLOTS] = FairSemaphore(1)
     app[ROW_STREAMS] = StreamLimit(MAX_STREAMS_PER_PRINCIPAL, MAX_STREAMS)
     app[EVENT_STREAMS] = StreamLimit(
         event_stream.MAX_STREAMS_PER_PRINCIPAL, event_stream.MAX_STREAMS

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from aiohttp import web
 
 from indexing.errors import InvalidValueError, StoreUnavailableError
-from indexing.fairness import FairQueue, current_tenant
+from indexing.fairness import FairSemaphore, current_tenant
 from indexing.groups import FindValues
 from indexing.models.file_selections import FileSelection
 from indexing.models.tests import TestQuery
@@ -49,7 +49,7 @@ _MOST_CHARACTERS: Final = 20_000_000
 
 _TOO_LONG: Final = "finding the owners of all files takes too long"
 
-OWNER_QUEUE: Final = web.AppKey("owner_queue", FairQueue)
+OWNER_SLOTS: Final = web.AppKey("owner_slots", FairSemaphore)
 
 # Files are cached partly read; a later request continues.
 _open_file: Final = lru_cache(_MAX_FILES)(OwnersReader)
@@ -65,7 +65,7 @@ class OwnerSearch:
     def __init__(self, request: web.Request, repository: RepositoryName) -> None:
         self._reader: Reader = request.app[CONTEXT].reader
         self._cached: CachedReader = request[READER]
-        self._queue = request.app[OWNER_QUEUE]
+        self._slots = request.app[OWNER_SLOTS]
         self._repository = repository
         self._deadline = time.monotonic() + READ_SECONDS
         self._ends = asyncio.get_running_loop().time() + READ_SECONDS
@@ -139,7 +139,7 @@ class OwnerSearch:
     async def _run_queued(self, work: Callable[[], T]) -> T:
         """Run the work in a thread; it keeps its turn even if the request is cancelled."""
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._queue.slot(current_tenant.get()))
+            await stack.enter_async_context(self._slots.slot(current_tenant.get()))
             self.check()
             turn = stack.pop_all()
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from indexing.fairness import FairQueue, acquire_within, current_tenant
+from indexing.fairness import FairSemaphore, acquire_within, current_tenant
 from indexing.ingest.compression import inflate_small_gzip
 from service.http import problems
 from service.http.sender import SENDER
@@ -63,12 +63,12 @@ class RequestBodyLimiter:
 
     def __init__(self) -> None:
         self._held: Counter[Hashable] = Counter()
-        self._small_slots = FairQueue(SMALL_AT_ONCE, SMALL_AT_ONCE_PER_TENANT)
-        self._large_slots = FairQueue(LARGE_AT_ONCE, LARGE_AT_ONCE_PER_TENANT)
+        self._small_slots = FairSemaphore(SMALL_AT_ONCE, SMALL_AT_ONCE_PER_TENANT)
+        self._large_slots = FairSemaphore(LARGE_AT_ONCE, LARGE_AT_ONCE_PER_TENANT)
         # Reading a small body blocks the event loop for a moment. Bodies are read one after the
         # other, so that one iteration of the loop is blocked by one body at most.
-        self._quick_reading = FairQueue(1)
-        self._small_reading = FairQueue(1)
+        self._quick_reading = FairSemaphore(1)
+        self._small_reading = FairSemaphore(1)
         self._small_workers = WorkerPool(1, niceness=0)
         self._large_workers = WorkerPool(LARGE_AT_ONCE, LARGE_NICENESS)
         self._shielded: set[asyncio.Task[Any]] = set()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from indexing.fairness import FairQueue, acquire_within
+from indexing.fairness import FairSemaphore, acquire_within
 
 
 async def settle() -> None:
@@ -15,11 +15,11 @@ async def settle() -> None:
 
 
 async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
-    queue, order = FairQueue(1), []
+    slots, order = FairSemaphore(1), []
     held = asyncio.Event()
 
     async def work(tenant: str) -> None:
-        async with queue.slot(tenant):
+        async with slots.slot(tenant):
             await held.wait()
             order.append(tenant)
 
@@ -34,17 +34,17 @@ async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
 
 
 async def test_nobody_in_particular_is_a_tenant_too() -> None:
-    queue = FairQueue(1)
-    async with acquire_within(60, queue.slot(None)):
+    slots = FairSemaphore(1)
+    async with acquire_within(60, slots.slot(None)):
         pass
 
 
 async def test_one_tenant_has_no_more_than_its_share() -> None:
-    queue, inside = FairQueue(4, 2), []
+    slots, inside = FairSemaphore(4, 2), []
     held = asyncio.Event()
 
     async def work(tenant: str) -> None:
-        async with queue.slot(tenant):
+        async with slots.slot(tenant):
             inside.append(tenant)
             await held.wait()
 
@@ -60,46 +60,46 @@ async def test_one_tenant_has_no_more_than_its_share() -> None:
 
 
 async def test_a_waiter_that_gives_up_leaves_nothing_behind() -> None:
-    queue = FairQueue(1)
+    slots = FairSemaphore(1)
     with pytest.raises(TimeoutError):
-        async with queue.slot("one"), acquire_within(0.01, queue.slot("one")):
+        async with slots.slot("one"), acquire_within(0.01, slots.slot("one")):
             raise AssertionError
-    async with acquire_within(60, queue.slot("one")):
+    async with acquire_within(60, slots.slot("one")):
         pass
 
 
 async def test_only_waiting_is_limited_in_time() -> None:
-    queue = FairQueue(1)
-    async with acquire_within(0.01, queue.slot("one")):
+    slots = FairSemaphore(1)
+    async with acquire_within(0.01, slots.slot("one")):
         await asyncio.sleep(0.02)
 
 
 async def test_a_slot_that_comes_as_its_waiter_goes_away_is_not_lost() -> None:
-    queue = FairQueue(1)
+    slots = FairSemaphore(1)
 
     async def work() -> None:
-        async with queue.slot("one"):
+        async with slots.slot("one"):
             pass
 
-    async with queue.slot("two"):
+    async with slots.slot("two"):
         waiter = asyncio.create_task(work())
         await settle()
     # The slot already belongs to the waiter, though it has not run yet.
     waiter.cancel()
     await asyncio.gather(waiter, return_exceptions=True)
-    async with acquire_within(60, queue.slot("two")):
+    async with acquire_within(60, slots.slot("two")):
         pass
 
 
 async def test_a_cancelled_waiter_is_passed_over() -> None:
-    queue = FairQueue(1)
+    slots = FairSemaphore(1)
     entered = asyncio.Event()
 
     async def work() -> None:
-        async with queue.slot("one"):
+        async with slots.slot("one"):
             entered.set()
 
-    async with queue.slot("two"):
+    async with slots.slot("two"):
         first, second = asyncio.create_task(work()), asyncio.create_task(work())
         await settle()
         first.cancel()

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.fairness import FairQueue, acquire_within, current_tenant
+from indexing.fairness import FairSemaphore, acquire_within, current_tenant
 from indexing.store.sqlite.own_writes import OwnWrites
 from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
@@ -98,9 +98,9 @@ class Connections:
         self._own_writes = OwnWrites(self._quick, partial(translated_errors, path))
         # A function: see `OwnWrites.revision`. Bound here because every cached read calls it.
         self.revision = self._own_writes.revision
-        self._loop_slots = FairQueue(1)
-        self._slow_slots = FairQueue(SLOW_READS_AT_ONCE)
-        self._write_slots = FairQueue(1)
+        self._loop_slots = FairSemaphore(1)
+        self._slow_slots = FairSemaphore(SLOW_READS_AT_ONCE)
+        self._write_slots = FairSemaphore(1)
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()

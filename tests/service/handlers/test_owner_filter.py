@@ -264,7 +264,7 @@ async def test_a_request_that_times_out_in_the_queue_leaves_nothing_behind(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(code_owners, "READ_SECONDS", 0.05)
-    async with door.app[code_owners.OWNER_QUEUE].slot("another tenant"):
+    async with door.app[code_owners.OWNER_SLOTS].slot("another tenant"):
         for _ in range(3):
             assert (await door.get(f"{SEARCH}?test_name=*&owner=@all")).status == 503
     monkeypatch.undo()

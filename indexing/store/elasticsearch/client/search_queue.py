@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from indexing.errors import StoreUnavailableError
-from indexing.fairness import FairQueue, acquire_within, current_tenant
+from indexing.fairness import FairSemaphore, acquire_within, current_tenant
 
 # The expensive searches that may run at once, in total and for one tenant. Each may keep a core of
 # a node busy for half a second.
@@ -21,7 +21,7 @@ class SearchQueue:
     """The search queue of one process; tenants take turns (fair queue)."""
 
     def __init__(self) -> None:
-        self._slots = FairQueue(SEARCHES_AT_ONCE, SEARCHES_PER_TENANT)
+        self._slots = FairSemaphore(SEARCHES_AT_ONCE, SEARCHES_PER_TENANT)
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:

@@ -23,7 +23,7 @@ class ForeignServiceError(ClientError):
 
 
 class FieldError(NamedTuple):
-    """One wrong field of a request; `place` is `path` or `query`."""
+    """One wrong field of a request; `place` is `path`, `query` or `body`."""
 
     place: str
     field: str

@@ -141,7 +141,7 @@ class Transport:
     def _target(self, path: str, query: str) -> URL:
         return URL(f"{self.url}{path}{'?' if query else ''}{query}", encoded=True)
 
-    async def _retry(self, request: Callable[[], Awaitable[T | tuple[_Refusal, str | None]]]) -> T:
+    async def _retry(self, request: Callable[[], Awaitable[T | _Refusal]]) -> T:
         if self._proxy and self._proxy.url is None:
             # Its value can hold a password.
             wrong = f"{self._proxy.setting} must be a URL such as http://proxy.example:3128"
@@ -165,12 +165,12 @@ class Transport:
                     attempt += 1
                     continue
             else:
-                if not isinstance(response, tuple):
+                if not isinstance(response, _Refusal):
                     return response
-                problem, retry_after = response
-                if problem.status not in RETRIED_STATUSES or attempt == MAX_ATTEMPTS:
-                    raise self._problem(problem, attempt, response_lost=response_lost)
-                response_lost |= problem.status in _GATEWAY_STATUSES
+                if response.status not in RETRIED_STATUSES or attempt == MAX_ATTEMPTS:
+                    raise self._problem(response, attempt, response_lost=response_lost)
+                retry_after = response.retry_after
+                response_lost |= response.status in _GATEWAY_STATUSES
             await self._sleep(seconds_to_wait(retry_after, attempt))
             attempt += 1
 
@@ -180,7 +180,7 @@ class Transport:
 
     async def _open_once(
         self, target: URL, headers: Mapping[str, str]
-    ) -> aiohttp.ClientResponse | tuple[_Refusal, str | None]:
+    ) -> aiohttp.ClientResponse | _Refusal:
         try:
             response = await self._session.get(
                 target,
@@ -200,7 +200,7 @@ class Transport:
 
     async def _send_once(
         self, method: str, target: URL, body: bytes | None, headers: Mapping[str, str] | None
-    ) -> Response | tuple[_Refusal, str | None]:
+    ) -> Response | _Refusal:
         try:
             # A redirect would send the token to another host.
             async with self._session.request(
@@ -281,20 +281,26 @@ async def _send_only_once(
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
+    """A response that is not a success."""
+
     status: int
     body: bytes
     request_id: str | None
+    retry_after: str | None
 
 
-async def _read_refusal(response: aiohttp.ClientResponse) -> tuple[_Refusal, str | None]:
-    """Return the refusal and its `Retry-After` header."""
+async def _read_refusal(response: aiohttp.ClientResponse) -> _Refusal:
     try:
         content = await _read(response, _MAX_PROBLEM_BYTES)
     except (aiohttp.ClientError, TimeoutError, OSError):
         # The status decides what to do; the body only explains it.
         content = b""
-    refusal = _Refusal(response.status, content, response.headers.get("X-Request-Id"))
-    return refusal, response.headers.get("Retry-After")
+    return _Refusal(
+        response.status,
+        content,
+        response.headers.get("X-Request-Id"),
+        response.headers.get("Retry-After"),
+    )
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:

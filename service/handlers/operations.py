@@ -29,7 +29,7 @@ async def ready(request: web.Request) -> web.Response:
         await request.app[CONTEXT].reader.ping()
     except StoreError as error:
         _log.warning("not ready", extra={"reason": str(error)})
-        raise problems.unavailable("the store is unavailable, retry later") from error
+        raise problems.store_unavailable() from error
     return web.Response(body=_OK, content_type="application/json")
 
 

@@ -155,6 +155,11 @@ def unavailable(detail: str, seconds: int = RETRY_AFTER) -> Problem:
     return Problem(503, detail, headers={"Retry-After": str(seconds)})
 
 
+def store_unavailable() -> Problem:
+    """Report that the store does not answer, and that a retry may succeed."""
+    return unavailable("the store is unavailable, retry later")
+
+
 def generic(status: int) -> Problem:
     """Return the problem for a status that needs no detail of its own."""
     return Problem(status, DETAILS.get(status, "the request cannot be processed"))

@@ -102,8 +102,7 @@ def handle_errors(run_shielded: RunShielded, *, ingest: bool) -> Layer:
                 return _respond(request, problems.stale_cursor())
             except StoreUnavailableError as error:
                 _log.warning("store unavailable", extra={"reason": str(error)})
-                detail = "the store is unavailable, retry later"
-                return _respond(request, problems.unavailable(detail))
+                return _respond(request, problems.store_unavailable())
             except web.HTTPException as error:
                 return _respond(request, _explain(request, error, ingest=ingest))
             except Exception:  # noqa: BLE001 - any error becomes a problem response

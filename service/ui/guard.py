@@ -98,7 +98,7 @@ async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
         problem = problems.unavailable("the sessions of tokens are unavailable, retry later")
     elif isinstance(error, (StoreUnavailableError, TimeoutError)):
         _log.warning("store unavailable", extra={"reason": str(error)})
-        problem = problems.unavailable("the store is unavailable, retry later")
+        problem = problems.store_unavailable()
     elif isinstance(error, web.HTTPException):
         problem = problems.from_http_exception(error)
     else:

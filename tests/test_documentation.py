@@ -39,6 +39,7 @@ from service.auth.code_host.decisions import (
 )
 from service.cli.commands import COMMANDS
 from service.config.settings import DECLARATIONS
+from service.http.problems import TITLES
 from service.ingest.limiter import BODY_SECONDS
 from service.schemas.limits import MAX_GLOB_COST
 from service.server.process import KEEPALIVE_SECONDS
@@ -168,6 +169,13 @@ BOUNDS = (
 def test_bounds_in_words_have_the_numbers_of_the_code(words: str) -> None:
     texts = map(read, ("docs/authentication.md", "docs/api.md", "SECURITY.md"))
     assert any(words in " ".join(text.split()) for text in texts)
+
+
+def test_the_statuses_of_all_problems_are_documented() -> None:
+    section = read("docs/api.md").partition("## Errors")[2].partition("## ")[0]
+    assert [int(status) for status in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)] == [
+        *TITLES
+    ]
 
 
 def read(name: str) -> str:

@@ -178,6 +178,14 @@ def test_the_statuses_of_all_problems_are_documented() -> None:
     ]
 
 
+def test_what_a_503_says_is_documented() -> None:
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "service").rglob("*.py"))
+    said = re.findall(r'\bunavailable\(\s*"([^"]+)"', "".join(sources))
+    documented = read("docs/operations.md").partition("### What a 503 says")[2]
+    assert "server overloaded, retry later" in said
+    assert [detail for detail in said if f"`{detail}`" not in documented] == []
+
+
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 

@@ -289,9 +289,9 @@ DECLARATIONS: Final = (
     Declaration(
         "url",
         "unset",
-        "The service that `mergewatch ingest junit` uploads to and that `mergewatch events` and "
-        "`tests` read from, with its path prefix if there is one. Unset: `ingest junit` writes "
-        "into the store.",
+        "The service that `mergewatch ingest junit` and `ci junit` upload to and that `events`, "
+        "`tests` and `repository health` read from, with its path prefix if there is one. Unset: "
+        "reports are written into the store.",
         _service_url,
     ),
     Declaration(

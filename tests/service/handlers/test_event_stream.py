@@ -23,7 +23,6 @@ from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.streaming import hub
 from service.streaming.hub import Batch, Subscription
-from service.streaming.limits import StreamLimit
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
 from tests.waiting import until
@@ -331,15 +330,3 @@ async def test_a_credential_has_a_limit_of_streams(
         async with opened(door, await door.new_key()):
             refused = await door.get(STREAM, key=await door.new_key())
             assert refused.status == 503
-
-
-def test_a_stream_is_released_once() -> None:
-    limit = StreamLimit(1, 1)
-    release = limit.acquire("a")
-    release()
-    release()
-    again = limit.acquire("a")
-    release()
-    assert limit.open == 1
-    again()
-    assert limit.open == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.cache import redis
 from service.cache.redis import RedisBackend
 from service.cache.redis_connection import RedisConnection
 from service.cache.session import CacheReads
@@ -19,8 +21,17 @@ from service.config.settings import Settings
 from service.middleware.loop_lag import INTERVAL_SECONDS
 from service.middleware.metrics import Metrics
 from service.routes import name_operation
+from tests.builders import WIDGETS
 from tests.service.conftest import open_door
-from tests.service.front_door import A_TEST_ID, LOGS, QUARANTINES, Answer, FrontDoor, operations
+from tests.service.front_door import (
+    A_TEST_ID,
+    LOGS,
+    QUARANTINES,
+    ROOT,
+    Answer,
+    FrontDoor,
+    operations,
+)
 
 NAMES = tuple(operations())
 
@@ -64,6 +75,27 @@ async def test_requests_are_counted_by_operation_and_status(counted: FrontDoor) 
         assert secret not in answer.body.decode()
 
 
+async def test_the_metrics_that_are_served_are_documented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No Redis is there to wait for.
+    monkeypatch.setattr(redis, "INVALIDATE_SECONDS", 0.0)
+    settings = Settings(
+        data_dir=tmp_path,
+        metrics=True,
+        metrics_repositories=(WIDGETS,),
+        redis_url="redis://127.0.0.1:1",
+    )
+    async for door in open_door(settings):
+        answer = await door.get("/metrics")
+        served = re.findall(r"^# TYPE (\w+) (\w+)$", answer.body.decode(), re.MULTILINE)
+        text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+        documented = re.findall(r"^\| `(mergewatch_\w+)` \| (\w+) \|", text, re.MULTILINE)
+        assert sorted(documented) == sorted(
+            (name, kind) for name, kind in served if not name.endswith("_created")
+        )
+
+
 @dataclass
 class Counts:
     """What metrics count in the response cache and in admission control."""
@@ -74,8 +106,8 @@ class Counts:
 
 
 async def test_every_gauge_that_workers_copy_says_how_theirs_are_combined(tmp_path: Path) -> None:
-    redis = RedisConnection("redis://127.0.0.1:1", b"probe")
-    backend = RedisBackend(redis, CacheSigner(b"k" * 32), "store")
+    connection = RedisConnection("redis://127.0.0.1:1", b"probe")
+    backend = RedisBackend(connection, CacheSigner(b"k" * 32), "store")
     metrics = Metrics(Counts(), Counts(), backend, CacheReads(), tmp_path)
     metrics.start()
     await metrics.stop()

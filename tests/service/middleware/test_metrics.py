@@ -53,6 +53,7 @@ def samples(answer: Answer) -> dict[tuple[str, ...], float]:
     }
 
 
+@pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
 async def test_metrics_are_off_by_default(door: FrontDoor) -> None:
     assert (await door.get("/metrics")).status == 404
 

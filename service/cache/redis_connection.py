@@ -46,7 +46,6 @@ Keys = tuple[bytes, ...]
 Values = tuple[bytes | None, ...]
 Replies = list[Any]
 
-# The standard library's logger: commands use this too, and do not log to standard output.
 _log = logging.getLogger(__name__)
 
 

@@ -57,8 +57,8 @@ def _answer_traces(rejections: Rejections, kind: str) -> web.Response:
     if rejections.count:
         rejected = {"rejected_spans": rejections.count, "error_message": rejections.error_message}
     if kind == PROTOBUF:
-        partial = ExportTracePartialSuccess(**rejected) if rejected else None
-        message = ExportTraceServiceResponse(partial_success=partial)
+        partial_success = ExportTracePartialSuccess(**rejected) if rejected else None
+        message = ExportTraceServiceResponse(partial_success=partial_success)
         return web.Response(body=message.SerializeToString(), content_type=PROTOBUF)
     answer = _ANSWER.dump({"partial_success": rejected} if rejected else {})
     return web.Response(body=orjson.dumps(answer), content_type=JSON)

@@ -203,7 +203,7 @@ class FairQueue:
 
     def _withdraw(self, tenant: Hashable, slot: asyncio.Future[None]) -> None:
         queue = self._queues.get(tenant, ())
-        # It may have got a slot between its cancellation and now.
+        # Its turn may have come between its cancellation and now: then it was dropped.
         if slot not in queue:
             return
         self._queues[tenant].remove(slot)

@@ -22,7 +22,7 @@ from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import EventLoad
 from service.context import CONTEXT, REPOSITORY
 from service.ingest.limiter import LIMITER
-from service.ingest.request_body import Reader
+from service.ingest.request_body import BodyReader
 from service.routes import SEND_EVENTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.responses import EventIntakeAnswer
@@ -48,7 +48,7 @@ async def send_events(request: web.Request) -> web.Response:
         if len(refused) < REPORTED_REFUSALS:
             refused.append(line)
 
-    reader: Reader[AcceptedLine | WrongLine | UnreportedLines] = partial(
+    reader: BodyReader[AcceptedLine | WrongLine | UnreportedLines] = partial(
         read_events, repository, context.clock()
     )
     load = EventLoad(context.writer, "the request body", refuse)

@@ -20,7 +20,7 @@ from indexing.models.executions import Execution, Run
 from indexing.otlp.requests import JSON, PROTOBUF
 from service.context import CONTEXT, REPOSITORY
 from service.ingest.limiter import LIMITER
-from service.ingest.request_body import Reader
+from service.ingest.request_body import BodyReader
 from service.routes import SEND_TRACES
 from service.schemas.responses import TraceAnswer
 
@@ -33,7 +33,7 @@ async def send_traces(request: web.Request) -> web.Response:
     repository = request[REPOSITORY]
     async with request.app[LIMITER].receive(request, SEND_TRACES.media_types) as body:
         rejections = Rejections(0, "")
-        reader: Reader[tuple[Run, Execution] | Rejections] = partial(
+        reader: BodyReader[tuple[Run, Execution] | Rejections] = partial(
             read_spans, repository, body.kind, context.clock()
         )
 

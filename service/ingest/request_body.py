@@ -18,7 +18,7 @@ T = TypeVar("T")
 ItemT = TypeVar("ItemT", covariant=True)
 
 
-class Reader(Protocol[ItemT]):
+class BodyReader(Protocol[ItemT]):
     """Reads a body step by step; yields `None` for a step without a result.
 
     It is sent to worker processes, so it has to be picklable.
@@ -37,7 +37,7 @@ class Body(Protocol):
 
     kind: str
 
-    def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
+    def read(self, reader: BodyReader[T]) -> AsyncGenerator[T, None]:
         """Unpack the body and yield what the reader yields, without `None`.
 
         Raises:
@@ -60,7 +60,7 @@ class SmallBody:
         self._workers = workers
         self._slot = slot
 
-    async def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
+    async def read(self, reader: BodyReader[T]) -> AsyncGenerator[T, None]:
         async with self._slot:
             # Read all items before the first is used: the next body does not wait for the store.
             if len(self._content) <= QUICK_BODY_BYTES:
@@ -83,7 +83,7 @@ class LargeBody:
         self._workers = workers
         self._packed = packed
 
-    async def read(self, reader: Reader[T]) -> AsyncGenerator[T, None]:
+    async def read(self, reader: BodyReader[T]) -> AsyncGenerator[T, None]:
         reading = _read(self._workers, reader, self._pieces, packed=self._packed)
         yielder = LoopYielder()
         async with aclosing(reading) as batches:
@@ -93,7 +93,7 @@ class LargeBody:
                     yield item
 
 
-async def _read_here(reader: Reader[T], content: bytes) -> list[T]:
+async def _read_here(reader: BodyReader[T], content: bytes) -> list[T]:
     yielder = LoopYielder()
     items: list[T] = []
     try:
@@ -107,7 +107,7 @@ async def _read_here(reader: Reader[T], content: bytes) -> list[T]:
 
 
 async def _read(
-    workers: WorkerPool, reader: Reader[Any], pieces: Sequence[bytes], *, packed: bool
+    workers: WorkerPool, reader: BodyReader[Any], pieces: Sequence[bytes], *, packed: bool
 ) -> AsyncGenerator[list[Any], None]:
     try:
         async with aclosing(workers.read(reader, pieces, packed=packed)) as batches:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
-from service.ingest.body_workers.wire import Job, Reader
+from service.ingest.body_workers.wire import BodyReader, Job
 from service.ingest.body_workers.worker import JobFailedError, Worker, WorkerDiedError
 
 _log: Final = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class WorkerPool:
                 return
 
     async def read(
-        self, reader: Reader, pieces: Sequence[bytes], *, packed: bool
+        self, reader: BodyReader, pieces: Sequence[bytes], *, packed: bool
     ) -> AsyncGenerator[list[Any], None]:
         """Let a worker read a body; yield what the reader yields, in batches.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Reader = Callable[[bytes], Iterator[Any]]
+BodyReader = Callable[[bytes], Iterator[Any]]
 
 # The size of one batch: the serving process unpickles it in about a millisecond.
 BATCH_ITEMS: Final = 100
@@ -32,7 +32,7 @@ JOB: Final = struct.Struct("!I")
 class Job:
     """A body of `size` bytes, gzipped if `packed`, and its reader."""
 
-    reader: Reader
+    reader: BodyReader
     packed: bool
     size: int
 

@@ -11,10 +11,10 @@ from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
 from indexing.models.trends import Stat, TestStat
 from service.schemas.fields import Figure, Moment, Spelled, text
-from service.schemas.responses import Answer, PageAnswer
+from service.schemas.responses import AnswerSchema, PageAnswer
 
 
-class ExecutionAnswer(Answer):
+class ExecutionAnswer(AnswerSchema):
     """One execution of a test."""
 
     id = text()
@@ -39,7 +39,7 @@ class ExecutionPageAnswer(PageAnswer):
     executions = fields.List(fields.Nested(ExecutionAnswer), required=True, attribute="rows")
 
 
-class FailureAnswer(Answer):
+class FailureAnswer(AnswerSchema):
     """One failure: executions of a test that failed in the same way."""
 
     id = fields.UUID(required=True, attribute="key.id")
@@ -56,7 +56,7 @@ class FailurePageAnswer(PageAnswer):
     failures = fields.List(fields.Nested(FailureAnswer), required=True, attribute="rows")
 
 
-class FailureEventAnswer(Answer):
+class FailureEventAnswer(AnswerSchema):
     """One execution with that failure."""
 
     id = text(attribute="execution.id")
@@ -73,7 +73,7 @@ class FailureEventAnswer(Answer):
     job_url = text(attribute="execution.job_url", allow_none=True)
 
 
-class FailureDetailAnswer(Answer):
+class FailureDetailAnswer(AnswerSchema):
     """One failure of a test, with its newest events."""
 
     id = fields.UUID(required=True, attribute="failure.key.id")
@@ -85,7 +85,7 @@ class FailureDetailAnswer(Answer):
     latest_events = fields.List(fields.Nested(FailureEventAnswer), required=True)
 
 
-class RunAnswer(Answer):
+class RunAnswer(AnswerSchema):
     """One CI job whose results arrived."""
 
     run_id = text(attribute="run.run_id")
@@ -109,7 +109,7 @@ class RunPageAnswer(PageAnswer):
     runs = fields.List(fields.Nested(RunAnswer), required=True, attribute="rows")
 
 
-class ReportedVerdictAnswer(Answer):
+class ReportedVerdictAnswer(AnswerSchema):
     """The verdict of one commit in one (pipeline, job)."""
 
     verdict = text(validate=OneOf([outcome.value for outcome in Outcome]))
@@ -118,7 +118,7 @@ class ReportedVerdictAnswer(Answer):
     last_execution_at = Moment()
 
 
-class JobHealthAnswer(Answer):
+class JobHealthAnswer(AnswerSchema):
     """The health of a test in one (pipeline, job), and why."""
 
     pipeline_name = text()
@@ -134,7 +134,7 @@ class JobHealthAnswer(Answer):
     verdicts = fields.List(fields.Nested(ReportedVerdictAnswer), required=True)
 
 
-class HealthReportAnswer(Answer):
+class HealthReportAnswer(AnswerSchema):
     """Why a test is healthy, flaky or broken: its health in each (pipeline, job), worst first.
 
     `jobs` contains the worst of them, `jobs_count` is the number of all.
@@ -145,7 +145,7 @@ class HealthReportAnswer(Answer):
     jobs_count = fields.Integer(required=True)
 
 
-class SeriesBarAnswer(Answer):
+class SeriesBarAnswer(AnswerSchema):
     """One UTC day of a series."""
 
     start = Moment()
@@ -153,7 +153,7 @@ class SeriesBarAnswer(Answer):
     value = Figure()
 
 
-class SeriesAnswer(Answer):
+class SeriesAnswer(AnswerSchema):
     """A figure over a range of days, and its value on each day."""
 
     stat = text(validate=OneOf([stat.value for stat in Stat]))
@@ -161,7 +161,7 @@ class SeriesAnswer(Answer):
     value_over_time = fields.List(fields.Nested(SeriesBarAnswer), required=True)
 
 
-class TestGroupAnswer(Answer):
+class TestGroupAnswer(AnswerSchema):
     """The tests of one pipeline, job, directory or owner; null for tests without one."""
 
     __test__ = False
@@ -177,7 +177,7 @@ class TestGroupAnswer(Answer):
     failed_executions_count = fields.Integer(required=True)
 
 
-class TestGroupsAnswer(Answer):
+class TestGroupsAnswer(AnswerSchema):
     """The groups of tests, worst first."""
 
     __test__ = False
@@ -185,7 +185,7 @@ class TestGroupsAnswer(Answer):
     groups = fields.List(fields.Nested(TestGroupAnswer), required=True)
 
 
-class TestSeriesAnswer(Answer):
+class TestSeriesAnswer(AnswerSchema):
     """A figure about a test over a range of days, and its value on each day."""
 
     __test__ = False
@@ -195,7 +195,7 @@ class TestSeriesAnswer(Answer):
     value_over_time = fields.List(fields.Nested(SeriesBarAnswer), required=True)
 
 
-class TestTransitionAnswer(Answer):
+class TestTransitionAnswer(AnswerSchema):
     """A change of the health of a test in one (pipeline, job)."""
 
     __test__ = False
@@ -241,7 +241,7 @@ class TransitionPageAnswer(PageAnswer):
     transitions = fields.List(fields.Nested(TransitionAnswer), required=True, attribute="rows")
 
 
-class TestTransitionsAnswer(Answer):
+class TestTransitionsAnswer(AnswerSchema):
     """The newest changes of the health of a test."""
 
     __test__ = False
@@ -250,7 +250,7 @@ class TestTransitionsAnswer(Answer):
     first_activity_at = Moment(allow_none=True)
 
 
-class TestCountsAnswer(Answer):
+class TestCountsAnswer(AnswerSchema):
     """How many tests of a repository have each health."""
 
     __test__ = False
@@ -262,7 +262,7 @@ class TestCountsAnswer(Answer):
     of_unknown = fields.Integer(required=True, attribute="unknown", data_key="unknown")
 
 
-class RepositoryAnswer(Answer):
+class RepositoryAnswer(AnswerSchema):
     """A repository with the health of its tests."""
 
     repository = Spelled(required=True, attribute="repository.name")

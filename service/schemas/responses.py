@@ -18,7 +18,7 @@ from service.schemas.fields import Fragment, Moment, Ratio, Spelled, text
 LAST_CONCLUSIONS: Final = (*(conclusion.value for conclusion in Conclusion), "unknown")
 
 
-class Answer(Schema):
+class AnswerSchema(Schema):
     """The base of all response schemas; a client accepts fields that a newer service adds."""
 
     class Meta:
@@ -39,7 +39,7 @@ class Rows:
     total_is_exact: bool | None = None
 
 
-class PageAnswer(Answer):
+class PageAnswer(AnswerSchema):
     """The fields that a page of any list begins with."""
 
     size = fields.Integer(required=True, validate=Range(min=0))
@@ -52,7 +52,7 @@ class EventPageAnswer(PageAnswer):
     events = fields.List(Fragment("Event"), required=True, attribute="rows")
 
 
-class BarAnswer(Answer):
+class BarAnswer(AnswerSchema):
     """One bar of a histogram."""
 
     start = Moment()
@@ -60,21 +60,21 @@ class BarAnswer(Answer):
     count = fields.Integer(required=True)
 
 
-class TextFacetAnswer(Answer):
+class TextFacetAnswer(AnswerSchema):
     """One value of a facet, and how many events have it."""
 
     value = text()
     count = fields.Integer(required=True)
 
 
-class NumberFacetAnswer(Answer):
+class NumberFacetAnswer(AnswerSchema):
     """One number of a facet, and how many events have it."""
 
     value = fields.Integer(required=True)
     count = fields.Integer(required=True)
 
 
-class EventAggregateAnswer(Answer):
+class EventAggregateAnswer(AnswerSchema):
     """The counts of the events that match."""
 
     total = fields.Integer(required=True)
@@ -86,7 +86,7 @@ class EventAggregateAnswer(Answer):
     by_pull_request = fields.List(fields.Nested(NumberFacetAnswer), required=True)
 
 
-class TestMetricsAnswer(Answer):
+class TestMetricsAnswer(AnswerSchema):
     """One row of the test search by its own executions, in the window of the test."""
 
     __test__ = False
@@ -105,7 +105,7 @@ class TestMetricsAnswer(Answer):
     )
 
 
-class TestIdentityAnswer(Answer):
+class TestIdentityAnswer(AnswerSchema):
     """One (test, pipeline, job); `metrics` are present if requested."""
 
     __test__ = False
@@ -127,14 +127,14 @@ class TestPageAnswer(PageAnswer):
     total_is_exact = fields.Boolean()
 
 
-class PullUserAnswer(Answer):
+class PullUserAnswer(AnswerSchema):
     """The author of a pull request."""
 
     id = fields.Integer(required=True)
     login = text()
 
 
-class PullAnswer(Answer):
+class PullAnswer(AnswerSchema):
     """The pull request of a failure."""
 
     id = fields.Integer(required=True)
@@ -143,7 +143,7 @@ class PullAnswer(Answer):
     user = fields.Nested(PullUserAnswer, required=True)
 
 
-class TestDetailAnswer(Answer):
+class TestDetailAnswer(AnswerSchema):
     """One test over all its pipelines and jobs."""
 
     __test__ = False
@@ -173,7 +173,7 @@ class TestDetailAnswer(Answer):
     test_function_name = text(attribute="metadata.function_name", allow_none=True)
 
 
-class VerdictCountsAnswer(Answer):
+class VerdictCountsAnswer(AnswerSchema):
     """How many verdicts of a test there are."""
 
     passed = fields.Integer(required=True)
@@ -185,7 +185,7 @@ class VerdictCountsAnswer(Answer):
 QUARANTINE_DETAILS: Final = ("test_id", "owner", "expires_at", "verdicts_since")
 
 
-class QuarantineAnswer(Answer):
+class QuarantineAnswer(AnswerSchema):
     """One quarantine in force; the last four fields are there if asked for."""
 
     id = fields.UUID(required=True, attribute="key.id")
@@ -201,7 +201,7 @@ class QuarantineAnswer(Answer):
     verdicts_since = fields.Nested(VerdictCountsAnswer)
 
 
-class QuarantinesAnswer(Answer):
+class QuarantinesAnswer(AnswerSchema):
     """The quarantines of a repository."""
 
     quarantined_tests = fields.List(
@@ -209,14 +209,14 @@ class QuarantinesAnswer(Answer):
     )
 
 
-class AddedQuarantineAnswer(Answer):
+class AddedQuarantineAnswer(AnswerSchema):
     """A quarantine in force; `warning` is present if no result of the test is known."""
 
     id = fields.UUID(required=True)
     warning = fields.String()
 
 
-class ChangeActorAnswer(Answer):
+class ChangeActorAnswer(AnswerSchema):
     """Who changed a quarantine: a key, a user of a machine, or the rules."""
 
     type = text(attribute="kind", validate=OneOf([kind.value for kind in ActorKind]))
@@ -224,7 +224,7 @@ class ChangeActorAnswer(Answer):
     name = text()
 
 
-class QuarantineChangeAnswer(Answer):
+class QuarantineChangeAnswer(AnswerSchema):
     """One change of a quarantine, with its values since then."""
 
     at = Moment(attribute="key.at")
@@ -243,7 +243,7 @@ class QuarantineChangesAnswer(PageAnswer):
     changes = fields.List(fields.Nested(QuarantineChangeAnswer), required=True, attribute="rows")
 
 
-class FieldErrorAnswer(Answer):
+class FieldErrorAnswer(AnswerSchema):
     """One wrong field of a request."""
 
     where = text(data_key="in", validate=OneOf(["path", "query", "body"]))
@@ -251,7 +251,7 @@ class FieldErrorAnswer(Answer):
     detail = text()
 
 
-class ProblemAnswer(Answer):
+class ProblemAnswer(AnswerSchema):
     """A problem (RFC 9457)."""
 
     type = text()
@@ -266,13 +266,13 @@ class InvalidAnswer(ProblemAnswer):
     errors = fields.List(fields.Nested(FieldErrorAnswer), required=True)
 
 
-class HealthAnswer(Answer):
+class HealthAnswer(AnswerSchema):
     """The health of the service."""
 
     status = text(validate=OneOf(["ok"]))
 
 
-class LineRefusalAnswer(Answer):
+class LineRefusalAnswer(AnswerSchema):
     """One refused line of a body."""
 
     line = fields.Integer(
@@ -288,7 +288,7 @@ class LineRefusalAnswer(Answer):
     reason = text()
 
 
-class EventIntakeAnswer(Answer):
+class EventIntakeAnswer(AnswerSchema):
     """The counts of the events of a body, and the first refusals with their reasons."""
 
     read = fields.Integer(required=True, attribute="count.read")
@@ -298,14 +298,14 @@ class EventIntakeAnswer(Answer):
     refusals = fields.List(fields.Nested(LineRefusalAnswer), required=True)
 
 
-class TracePartialSuccess(Answer):
+class TracePartialSuccess(AnswerSchema):
     """What was rejected of a trace export request; a 64-bit integer is text in OTLP's JSON."""
 
     rejected_spans = fields.String(data_key="rejectedSpans")
     error_message = fields.String(data_key="errorMessage")
 
 
-class TraceAnswer(Answer):
+class TraceAnswer(AnswerSchema):
     """OTLP's `ExportTraceServiceResponse`."""
 
     partial_success = fields.Nested(TracePartialSuccess, data_key="partialSuccess")

@@ -22,7 +22,7 @@ class ElasticsearchPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class StoreVersions:
     """The version of an existing store, and the newest that this program knows."""
 
     stored: int
@@ -47,7 +47,7 @@ async def open_store(place: Path | ElasticsearchPlace) -> Store:
     return await SqliteStore.open(place / STORE_FILE)
 
 
-async def find_versions(place: Path | ElasticsearchPlace) -> Versions | None:
+async def find_versions(place: Path | ElasticsearchPlace) -> StoreVersions | None:
     """Read the version of the store without changing it; return `None` if there is no store.
 
     Raises:
@@ -58,9 +58,9 @@ async def find_versions(place: Path | ElasticsearchPlace) -> Versions | None:
         from indexing.store.elasticsearch.indices.setup import find_version
 
         version = await find_version(place.urls, prefix=place.prefix, api_key=place.api_key)
-        return None if version is None else Versions(version, LAYOUT_VERSION)
+        return None if version is None else StoreVersions(version, LAYOUT_VERSION)
     from indexing.store.sqlite.connections import find_schema_version
     from indexing.store.sqlite.schema import SCHEMA_VERSION
 
     stored = find_schema_version(place / STORE_FILE)
-    return None if stored is None else Versions(stored, SCHEMA_VERSION)
+    return None if stored is None else StoreVersions(stored, SCHEMA_VERSION)

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from indexing.pruning import PruneRun
-from indexing.store import Versions, find_versions, recorded_prune
+from indexing.store import StoreVersions, find_versions, recorded_prune
 from indexing.store.interface import PruneCount, Store, StoreStatus
 from service.cli.copies import backup, restore
 from service.cli.output import judging_steps, progress_meters
@@ -131,5 +131,5 @@ def _missing(settings: Settings) -> str:
     return f"there is no store in {settings.data_dir}"
 
 
-def _named(versions: Versions) -> dict[str, int]:
+def _named(versions: StoreVersions) -> dict[str, int]:
     return {"version": versions.stored, "known_version": versions.known}

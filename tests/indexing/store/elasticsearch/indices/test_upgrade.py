@@ -20,7 +20,7 @@ from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery, QuarantineRequest, QuarantineSource
 from indexing.models.tests import HealthStatus, TestMetrics, TestQuery, TestSort
 from indexing.names import RepositoryName, parse_repository
-from indexing.store import ElasticsearchPlace, Versions, find_versions
+from indexing.store import ElasticsearchPlace, StoreVersions, find_versions
 from indexing.store.elasticsearch import maintenance
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.connection import Connection
@@ -100,7 +100,7 @@ async def test_new_fields_are_added_to_every_index_and_to_later_ones(
     await fill(store)
     before = await read_all(elasticsearch_place, [WIDGETS])
     request.getfixturevalue("new_field")
-    assert await find_versions(elasticsearch_place) == Versions(LAYOUT_VERSION, NEXT)
+    assert await find_versions(elasticsearch_place) == StoreVersions(LAYOUT_VERSION, NEXT)
     upgraded = await open_at(elasticsearch_place)
     assert (await upgraded.get_status()).version == NEXT
     await upgraded.write_events([make_event(9, NOON.replace(month=1))])
@@ -278,7 +278,7 @@ async def test_a_process_of_an_older_release_stops_answering_after_an_upgrade(
         await store.ping()
     with pytest.raises(StoreVersionError, match=f"of version {NEXT}.*run the release"):
         await open_at(elasticsearch_place)
-    assert await find_versions(elasticsearch_place) == Versions(NEXT, LAYOUT_VERSION)
+    assert await find_versions(elasticsearch_place) == StoreVersions(NEXT, LAYOUT_VERSION)
 
 
 def repaint(source: Mapping[str, Any]) -> Mapping[str, Any]:

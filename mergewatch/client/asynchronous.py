@@ -90,7 +90,11 @@ class AsyncClient:
     """
 
     def __init__(self, url: str, token: str, *, sleep: Sleep = asyncio.sleep) -> None:
-        """Create the client on the event loop that will use it; sends nothing yet."""
+        """Create the client on the event loop that will use it; sends nothing yet.
+
+        Raises:
+            ValueError: no request can be sent with this URL or token.
+        """
         self._transport = Transport(url, token, sleep=sleep)
         self._sleep = sleep
 

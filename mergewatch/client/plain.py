@@ -71,7 +71,7 @@ class Client:
         """Start the thread; sends nothing yet.
 
         Raises:
-            ValueError: the URL is malformed.
+            ValueError: no request can be sent with this URL or token.
         """
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()

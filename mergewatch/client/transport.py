@@ -41,6 +41,7 @@ _MAX_PROBLEM_BYTES: Final = 64 * 1024
 _MAX_SHOWN_LENGTH: Final = 500
 # A `Link` header repeats the target of the request up to four times.
 _MAX_HEADER_BYTES: Final = 64 * 1024
+_SCHEMES: Final = frozenset({"http", "https"})
 
 # The response did not arrive, or not all of it.
 _LOST_RESPONSE: Final = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
@@ -67,7 +68,12 @@ class Transport:
     """Sends requests to one service. Create and close it on the same event loop."""
 
     def __init__(self, url: str, token: str, *, sleep: Sleep = asyncio.sleep) -> None:
-        """Create the session; `url` may have a path under which a proxy serves the API."""
+        """Create the session; `url` may have a path under which a proxy serves the API.
+
+        Raises:
+            ValueError: no request can be sent with this URL or token.
+        """
+        _check(url, token)
         self.url = url.rstrip("/")
         self._token = token
         self._sleep = sleep
@@ -256,6 +262,16 @@ class Transport:
     def _text(self, fields: Mapping[str, object], name: str) -> str:
         value = fields.get(name)
         return self.shown(value) if isinstance(value, str) else ""
+
+
+def _check(url: str, token: str) -> None:
+    """Raise ValueError for what no request can be sent with; the text has no password or token."""
+    parts = URL(url)
+    extras = parts.raw_user, parts.raw_password, parts.raw_query_string, parts.raw_fragment
+    if parts.scheme not in _SCHEMES or not parts.host or any(extras):
+        raise ValueError("the URL must be http or https with a host, without user, query, fragment")
+    if not (token and token.isascii() and token.isprintable()):
+        raise ValueError("the token must be printable ASCII, because a header carries it")
 
 
 class _LostConnectionError(aiohttp.ClientConnectionError):

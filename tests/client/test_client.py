@@ -117,6 +117,31 @@ def test_a_plain_client_of_a_malformed_url_leaves_no_thread() -> None:
     assert set(threading.enumerate()) <= before
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:8080",
+        "ftp://mergewatch.example",
+        "https://",
+        "https://user:hush@mergewatch.example",
+        "https://mergewatch.example?x=hush",
+        "https://mergewatch.example#hush",
+    ],
+)
+async def test_a_url_without_a_service_is_refused_at_once_and_not_shown(url: str) -> None:
+    with pytest.raises(ValueError, match="the URL must be http or https") as refused:
+        AsyncClient(url, TOKEN)
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize("token", ["", "mw_hush\n", "mw_hush\u00e9"])
+def test_a_token_that_no_header_can_carry_is_refused_at_once_and_not_shown(token: str) -> None:
+    with pytest.raises(ValueError, match="the token must be printable ASCII") as refused:
+        Client("http://127.0.0.1:1", token)
+    assert "hush" not in str(refused.value)
+
+
 async def test_other_threads_get_an_error_when_a_plain_client_is_closed(door: FrontDoor) -> None:
     plain = Client(door.base, door.key)
     events = plain.follow_events(REPOSITORY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -121,6 +122,11 @@ _HEADERS: Final[Mapping[str, Any]] = {
         f"exceed {MAX_LINK_BYTES} bytes together, some are dropped; the link that continues in the "
         "direction of paging is dropped last.",
         "schema": {"type": "string"},
+    },
+    "Location": {
+        "description": "Where to read and remove what was added: a URL, or an absolute path.",
+        "required": True,
+        "schema": {"type": "string", "format": "uri-reference"},
     },
     IGNORED_HEADER: {
         "description": "Request parameters that this operation does not know and ignored: sorted, "
@@ -266,6 +272,8 @@ def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
         headers.append("ETag")
     if isinstance(route, ListRoute):
         headers.append("Link")
+    if HTTPStatus.CREATED in route.statuses:
+        headers.append("Location")
     headers.append(IGNORED_HEADER)
     answer = _answer(route, headers)
     operation: dict[str, Any] = {

@@ -124,6 +124,21 @@ async def test_an_etag_is_required_where_every_response_has_one(
         assert required == {"200": not route.row_types, "304": True}
 
 
+async def test_an_added_quarantine_names_its_place_as_documented(
+    document: dict[str, Any], shared_door: FrontDoor
+) -> None:
+    responses = document["paths"][ADD_QUARANTINE.url]["post"]["responses"]
+    named = {status for status, each in responses.items() if "Location" in each["headers"]}
+    assert named == {"200", "201"}
+    schema = document["components"]["headers"]["Location"]["schema"]
+    key = await shared_door.new_key(Scope.QUARANTINE)
+    body = orjson.dumps({"test_name": "suite.new", "reason": "flaps"})
+    for status in (201, 200):
+        added = await shared_door.post(QUARANTINES, body, JSON, key=key)
+        assert added.status == status
+        OAS31Validator(schema).validate(added.headers["Location"])
+
+
 async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -> None:
     log = operation(document, LIST_EVENTS.url)["parameters"]
     by_name = {parameter["name"]: parameter for parameter in log}

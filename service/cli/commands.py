@@ -5,6 +5,7 @@ Each command is imported when it is called; `mergewatch --help` and shell comple
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from importlib import import_module
@@ -38,7 +39,7 @@ _MODULES: Final = {"events": "remote.events", "tests": "remote.tests"}
 
 
 class _Commands(click.Group):
-    """Prints a domain error as one line; any other exception is a bug and gets a traceback."""
+    """Prints a domain error or a full disk as one line; any other exception gets a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -67,6 +68,11 @@ class _Commands(click.Group):
 
             kind = click.UsageError if isinstance(error, SettingsError) else click.ClickException
             raise kind(str(error)) from error
+        except OSError as error:
+            # A full disk is no bug; standard output may be a file on it.
+            if error.errno != errno.ENOSPC:
+                raise
+            raise click.ClickException(f"writing failed: {error.strerror}") from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

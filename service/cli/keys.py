@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 
 import click
@@ -31,6 +32,8 @@ def create(
     name: str, owner: str, repository: str | None, scope: str, expires: datetime | None
 ) -> None:
     """Create a key and print only the key on standard output."""
+    if sys.stdout is None:
+        raise click.ClickException("standard output is closed, so no key was created")
     text, key = make_key(
         key_id=make_key_id(),
         name=name,

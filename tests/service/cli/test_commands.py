@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 import pytest
@@ -64,3 +65,12 @@ def test_names_beyond_the_encoding_of_the_terminal_are_escaped(
     assert "tést \\u2192" in run("list")
     # The name of the user was not even UTF-8.
     assert "a\\ufffd (user)" in run("changes")
+
+
+def test_a_full_disk_behind_standard_output_is_one_line(settings: Mapping[str, str]) -> None:
+    program = [sys.executable, "-c", "from service.cli import main; main()", "keys", "list"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            program, env={**os.environ, **settings}, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (1, "Error: writing failed: No space left on device\n")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
 import pytest
 
 from service.auth.api_keys import is_key
@@ -37,6 +42,21 @@ def test_a_key_is_revoked_by_its_id(command: Command) -> None:
     command("keys", "revoke", key_id)
     assert command("keys", "list").output.splitlines()[1].endswith("revoked")
     assert "no such key: nobody" in command("keys", "revoke", "nobody", code=1).stderr
+
+
+def test_a_key_that_cannot_be_printed_is_not_valid(
+    command: Command, settings: Mapping[str, str]
+) -> None:
+    program = f'"{sys.executable}" -c "from service.cli import main; main()" keys create'
+    for standard_output, reason in {">/dev/full": "No space left", ">&-": "is closed"}.items():
+        line = f"{program} --name ci --owner acme --scope read {standard_output}"
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], env={**os.environ, **settings}, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr.count("Error: ")) == (1, 1)
+        assert reason in done.stderr
+    states = [row.split()[-1] for row in command("keys", "list").output.splitlines()[1:]]
+    assert states == ["revoked"]
 
 
 def test_an_expired_key_is_listed_as_such(command: Command) -> None:

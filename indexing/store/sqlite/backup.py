@@ -61,7 +61,7 @@ def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -
         with translated_errors(store), closing(_open(store, "rw")) as source:
             require_known(source)
             _copy(source, partial, progress)
-        copy = check(partial, progress)
+        copy = _check(partial, store, progress)
         if not overwrite and target.exists():
             raise StoreError(f"{target} exists meanwhile")
         _put(partial, target)
@@ -90,7 +90,7 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
         ):
             require_known(source)
             _copy(source, partial, progress)
-        check(partial, progress)
+        _check(partial, backup, progress)
         with translated_errors(store):
             # This may take seconds, so the store is still in its place meanwhile.
             _sync(partial)
@@ -98,25 +98,6 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
                 if not overwrite and store.exists():
                     raise StoreError(f"there is a store at {store} meanwhile")
                 return _replace(store, partial)
-
-
-def check(path: Path, progress: Progress) -> Copy:
-    """Check the integrity of the whole file; no process may write to it meanwhile.
-
-    Raises:
-        StoreError: it is damaged, not a store, or of a newer version.
-    """
-    size = path.stat().st_size
-    with translated_errors(path), closing(_open(path, "ro&immutable=1")) as connection:
-        version = require_known(connection)
-        if version == 0:
-            raise StoreError(f"{path} is empty")
-        # SQLite does not report the progress of a check; the callback only shows that it runs.
-        connection.set_progress_handler(lambda: progress("checking", size, None), _STEPS_PER_REPORT)
-        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if found != "ok":
-            raise StoreError(f"{path} is damaged: {found}")
-    return Copy(version, size)
 
 
 def _check_target(store: Path, target: Path, *, overwrite: bool) -> None:
@@ -156,6 +137,25 @@ def _copy(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
                 raise StoreUnavailableError(f"no space is left in {target.parent}") from error
             raise
     source.execute("COMMIT")
+
+
+def _check(copy: Path, source: Path, progress: Progress) -> Copy:
+    """Check the integrity of the whole copy; no process may write to it meanwhile.
+
+    Raises:
+        StoreError: it is damaged, not a store, or of a newer version; the text names the source.
+    """
+    size = copy.stat().st_size
+    with translated_errors(source), closing(_open(copy, "ro&immutable=1")) as connection:
+        version = require_known(connection)
+        if version == 0:
+            raise StoreError(f"{source} is empty")
+        # SQLite does not report the progress of a check; the callback only shows that it runs.
+        connection.set_progress_handler(lambda: progress("checking", size, None), _STEPS_PER_REPORT)
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != "ok":
+            raise StoreError(f"{source} is damaged: {found}")
+    return Copy(version, size)
 
 
 @contextmanager

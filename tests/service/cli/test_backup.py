@@ -197,6 +197,8 @@ def test_a_damaged_store_gives_no_backup(command: Command, sample: Path, tmp_pat
     damage(sample)
     told = command("index", "backup", str(tmp_path / "copy.db"), code=1).stderr
     assert "damaged" in told or "malformed" in told
+    assert sample.name in told
+    assert "partial" not in told
     assert list(tmp_path.iterdir()) == [sample.parent]
 
 
@@ -308,7 +310,9 @@ def test_a_file_that_is_no_backup_is_not_restored(
 ) -> None:
     before = sample.read_bytes()
     (tmp_path / "copy.db").write_bytes(text)
-    command("index", "restore", "--force", str(tmp_path / "copy.db"), code=1)
+    told = command("index", "restore", "--force", str(tmp_path / "copy.db"), code=1).stderr
+    assert "copy.db" in told
+    assert "partial" not in told
     assert sample.read_bytes() == before
     assert list(sample.parent.iterdir()) == [sample]
 
@@ -318,7 +322,9 @@ def test_a_damaged_backup_is_not_restored(command: Command, sample: Path, tmp_pa
     command("index", "backup", str(backup))
     damage(backup)
     before = sample.read_bytes()
-    command("index", "restore", "--force", str(backup), code=1)
+    told = command("index", "restore", "--force", str(backup), code=1).stderr
+    assert "copy.db" in told
+    assert "partial" not in told
     assert sample.read_bytes() == before
 
 

@@ -237,7 +237,9 @@ class CaseCollector:
         if name == _CASE:
             raise ReportError("a <testcase> stands within a <testcase>", self.line)
         if name in _FAILURES:
-            if not case.failed and not case.may_fail:
+            # WebdriverIO writes an empty `<failure>` before the `<error>` that has the message.
+            is_known = case.failure_type is not None or case.failure_message is not None
+            if not is_known and not case.may_fail:
                 case.failed = True
                 case.failure_type = _cut(attributes.get("type"), FAILURE_TYPE_MAX_LENGTH)
                 case.failure_message = _cut(attributes.get("message"), FAILURE_MESSAGE_MAX_LENGTH)

@@ -27,6 +27,7 @@ def test_the_body_of_a_failure_is_its_trace() -> None:
         "<failure message='stuck'/><system-err>\n  at hinge\n</system-err>",
         "<system-err>  at hinge</system-err><failure> </failure>",
         "<failure/><system-out>out</system-out><system-err>  at hinge</system-err>",
+        "<failure/><error message='stuck'/><system-err>  at hinge</system-err>",
     ],
 )
 def test_without_a_body_the_error_output_is_the_trace(inside: str) -> None:

@@ -159,6 +159,16 @@ def test_a_failure_has_its_type_and_message() -> None:
     assert (case.failure_type, case.failure_message) == (None, None)
 
 
+def test_the_message_may_follow_a_failure_that_says_nothing() -> None:
+    # What WebdriverIO writes for a failed test, with its error output behind both.
+    case = read_one('<testcase name="n"><failure/><error message="stuck"/></testcase>')
+    assert (case.conclusion, case.failure_message) == (FAILED, "stuck")
+    case = read_one(
+        '<testcase name="n"><failure> </failure><error type="T">body</error></testcase>'
+    )
+    assert (case.failure_type, case.failure_message) == ("T", "body")
+
+
 def test_a_failure_message_is_cut() -> None:
     log = "x" * (FAILURE_MESSAGE_MAX_LENGTH * 3)
     case = read_one(f'<testcase name="n"><failure>{log}</failure></testcase>')

@@ -42,6 +42,27 @@ _TIMESTAMP: Final = re.compile(
     r"\s*(?:([Zz]|UTC|GMT)|([+\-][0-9]{2}):?([0-9]{2})?)?)?"
 )
 
+# `Tue, 13 Feb 2024 10:28:58 GMT` of JavaScript's `toUTCString`, in the reports of mocha and
+# TestCafe, and `26 Jun 2018 15:41:26 GMT` of Java's `toGMTString`, in those of TestNG.
+_MONTHS: Final = (
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+)
+_GMT: Final = re.compile(
+    r"(?:[A-Za-z]{3},\s+)?([0-9]{1,2})\s+([A-Za-z]{3})\s+([0-9]{4})"
+    r"\s+([0-9]{2}:[0-9]{2}:[0-9]{2})\s+(?:GMT|UTC)"
+)
+
 
 def parse_duration(text: str | None) -> float | None:
     """Return the seconds of a `time` attribute.
@@ -76,17 +97,27 @@ def parse_report_timestamp(text: str | None) -> datetime | None:
     """
     if text is None or len(text) > _TIMESTAMP_MAX_LENGTH:
         return None
-    match = _TIMESTAMP.fullmatch(text.strip())
-    if match is None:
-        return None
-    day, minutes, seconds, fraction, _, hours_off, minutes_off = match.groups()
-    zone = f"{hours_off}:{minutes_off or '00'}" if hours_off else "Z"
-    fine = f".{fraction[:9]}" if fraction else ""
+    stated = _to_rfc_3339(text.strip())
     try:
-        moment = parse_timestamp(f"{day}T{minutes or '00:00'}{seconds or ':00'}{fine}{zone}")
+        moment = None if stated is None else parse_timestamp(stated)
     except InvalidValueError:
         return None
-    return moment if moment >= EARLIEST else None
+    return moment if moment is not None and moment >= EARLIEST else None
+
+
+def _to_rfc_3339(text: str) -> str | None:
+    """Write a timestamp as RFC 3339 does; return `None` if its form is unknown."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is not None:
+        day, minutes, seconds, fraction, _, hours_off, minutes_off = match.groups()
+        zone = f"{hours_off}:{minutes_off or '00'}" if hours_off else "Z"
+        fine = f".{fraction[:9]}" if fraction else ""
+        return f"{day}T{minutes or '00:00'}{seconds or ':00'}{fine}{zone}"
+    match = _GMT.fullmatch(text)
+    if match is None or match[2].lower() not in _MONTHS:
+        return None
+    month = 1 + _MONTHS.index(match[2].lower())
+    return f"{match[3]}-{month:02}-{match[1]:0>2}T{match[4]}Z"
 
 
 def _with_plain_decimals(number: str) -> str:

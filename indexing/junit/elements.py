@@ -6,6 +6,7 @@ attributes are missing. Counters are often wrong, so they are ignored.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,10 @@ _TESTCAFE_SUITE: Final = "TestCafe Tests: "
 _TESTCAFE_UNSTABLE: Final = " (unstable)"
 _TESTCAFE_SCREENSHOTS: Final = " (screenshots: "
 
+# What some writers add to the path of a file: ExUnit's formatter can add the line, as in
+# `test/hinge_test.exs:12`, and Pest adds the test, as in `tests/HingeTest.php::it opens`.
+_PLACE_IN_FILE: Final = re.compile(r"(?::[0-9]+|(?<=\.php)::.+)\Z", re.DOTALL)
+
 # How many characters of an untrusted element name an error message repeats.
 _SHOWN_NAME_LENGTH: Final = 80
 
@@ -97,7 +102,7 @@ class _Suite:
         """
         if "timestamp" not in attributes and "file" not in attributes:
             return self
-        timestamp, filepath = attributes.get("timestamp"), _stated(attributes, "file")
+        timestamp, filepath = attributes.get("timestamp"), _read_filepath(attributes)
         return _Suite(
             (timestamp and parse_report_timestamp(timestamp)) or self.timestamp,
             filepath or self.filepath,
@@ -353,6 +358,11 @@ def _stated(attributes: Mapping[str, str], name: str) -> str | None:
     """Return the value of an attribute; `None` if it is missing or blank."""
     value = attributes.get(name)
     return value if value and not value.isspace() else None
+
+
+def _read_filepath(attributes: Mapping[str, str]) -> str | None:
+    path = _stated(attributes, "file")
+    return (_PLACE_IN_FILE.sub("", path) or None) if path else None
 
 
 def _cut(text: str | None, length: int) -> str | None:

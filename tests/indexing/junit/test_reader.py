@@ -195,6 +195,22 @@ def test_a_timestamp_comes_from_the_nearest_suite_that_has_a_readable_one() -> N
     assert (own.timestamp, own.filepath) == (datetime(2026, 1, 2, 23, tzinfo=UTC), "c.py")
 
 
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("test/hinge_test.exs:12", "test/hinge_test.exs"),
+        ("tests/HingeTest.php::it opens :3", "tests/HingeTest.php"),
+        (r"C:\tests\HingeTest.php", r"C:\tests\HingeTest.php"),
+        ("src/hinge::tests.rs", "src/hinge::tests.rs"),
+        (":12", None),
+    ],
+)
+def test_the_path_of_a_file_has_no_line_and_no_test_behind_it(
+    written: str, path: str | None
+) -> None:
+    assert read_one(f'<testcase name="t" file="{written}"/>').filepath == path
+
+
 def test_the_zero_of_a_clock_hides_no_time_of_the_suite() -> None:
     # What GoogleTest writes for a disabled test.
     (case,) = read_cases(

@@ -18,6 +18,10 @@ TEST_FRAMEWORK: Final = "test.framework"
 TEST_FRAMEWORK_VERSION: Final = "test.framework.version"
 TEST_LANGUAGE: Final = "test.language"
 TEST_NEEDED_RETRIES: Final = "mergewatch.test.needed_retries"
+# What plugins send: how often the framework itself retried the test, and whether the test both
+# passed and failed when the plugin ran it several times.
+TEST_RETRY_COUNT: Final = "cicd.test.retry_count"
+TEST_IS_FLAKY: Final = "cicd.test.flaky"
 # True for a failure whose stack trace does not begin with its message.
 TEST_WITHOUT_MESSAGE: Final = "mergewatch.test.without_message"
 CODE_FILEPATH: Final = "code.filepath"

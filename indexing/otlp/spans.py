@@ -134,8 +134,7 @@ def to_execution(
         test_name=test_name,
         conclusion=conclusion,
         finished_at=_read_end(span, now),
-        needed_retries=conclusion is Conclusion.PASSED
-        and facts.get(names.TEST_NEEDED_RETRIES) is True,
+        needed_retries=conclusion is Conclusion.PASSED and _has_failed_too(facts),
         duration=_read_duration(span),
         framework=facts.short_text(LABEL_MAX_LENGTH, names.TEST_FRAMEWORK),
         framework_version=facts.short_text(LABEL_MAX_LENGTH, names.TEST_FRAMEWORK_VERSION),
@@ -222,6 +221,15 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
             f"{names.TEST_CASE_RESULT_STATUS} must be passed, failed or skipped"
         )
     return conclusion
+
+
+def _has_failed_too(facts: _Facts) -> bool:
+    """Return whether the span says that a test that passed has failed on the same commit."""
+    return (
+        facts.get(names.TEST_NEEDED_RETRIES) is True
+        or facts.get(names.TEST_IS_FLAKY) is True
+        or bool(facts.integer(names.TEST_RETRY_COUNT))
+    )
 
 
 def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:

@@ -165,10 +165,20 @@ def test_messages_are_cut_as_those_of_reports_are() -> None:
     assert execution.failure_message == "m" * FAILURE_MESSAGE_MAX_LENGTH
 
 
-def test_a_pass_that_needed_retries_says_so() -> None:
-    needed = {"mergewatch.test.needed_retries": True}
-    assert read_execution(make_span(attributes=needed)).needed_retries
-    assert not read_execution(make_span(result="failed", attributes=needed)).needed_retries
+@pytest.mark.parametrize(
+    ("attributes", "needed"),
+    [
+        ({"mergewatch.test.needed_retries": True}, True),
+        ({"cicd.test.retry_count": 1}, True),
+        ({"cicd.test.retry_count": 0}, False),
+        # The plugin ran the test several times, to see whether it is flaky.
+        ({"cicd.test.flaky": True, "cicd.test.rerun_count": 3}, True),
+        ({"cicd.test.flaky": False, "cicd.test.rerun_count": 3}, False),
+    ],
+)
+def test_a_pass_that_needed_retries_says_so(attributes: dict[str, Any], needed: bool) -> None:
+    assert read_execution(make_span(attributes=attributes)).needed_retries is needed
+    assert not read_execution(make_span(result="failed", attributes=attributes)).needed_retries
 
 
 def test_a_span_says_more_than_its_resource() -> None:

@@ -41,6 +41,8 @@ PIPELINE_NAME: Final = "cicd.pipeline.name"
 TASK_NAME: Final = "cicd.pipeline.task.name"
 TASK_RUN_URL: Final = "cicd.pipeline.task.run.url.full"
 RUN_URL: Final = "cicd.pipeline.run.url.full"
+# The name that plugins use.
+PLUGIN_RUN_URL: Final = "cicd.pipeline.run.url"
 RUN_ID: Final = "cicd.pipeline.run.id"
 RUN_ATTEMPT: Final = "cicd.pipeline.run.attempt"
 # A test framework's own run id: set even outside of CI.

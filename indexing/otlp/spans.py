@@ -182,7 +182,7 @@ def _read_run(facts: _Facts) -> Run:
         commit=facts.stored_name(names.HEAD_REVISION),
         pull_number=number,
         pull=None if number is None else _read_pull(facts, number),
-        job_url=_read_url(facts, names.TASK_RUN_URL) or _read_url(facts, names.RUN_URL),
+        job_url=_read_url(facts, names.TASK_RUN_URL, names.RUN_URL, names.PLUGIN_RUN_URL),
     )
 
 
@@ -196,9 +196,14 @@ def _read_branch(facts: _Facts, pull_number: int | None) -> str:
     return f"fork:{branch}" if is_of_fork else branch
 
 
-def _read_url(facts: _Facts, name: str) -> str | None:
-    value = facts.get(name)
-    return read_job_url(value) if isinstance(value, str) else None
+def _read_url(facts: _Facts, *alternatives: str) -> str | None:
+    """Return the first one that is a usable URL."""
+    for name in alternatives:
+        value = facts.get(name)
+        url = read_job_url(value) if isinstance(value, str) else None
+        if url is not None:
+            return url
+    return None
 
 
 def _read_pull(facts: _Facts, number: int) -> PullRequest | None:

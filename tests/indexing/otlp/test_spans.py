@@ -314,3 +314,6 @@ def test_the_page_of_the_job_comes_before_that_of_its_pipeline() -> None:
     assert read_run(**{names[1]: pipeline}).job_url == pipeline
     assert read_run(**{names[0]: "javascript:alert(1)", names[1]: pipeline}).job_url == pipeline
     assert read_run(**{names[0]: 7}).job_url is None
+    # The name that plugins use.
+    assert read_run(**{"cicd.pipeline.run.url": pipeline}).job_url == pipeline
+    assert read_run(**{"cicd.pipeline.run.url": task, names[1]: pipeline}).job_url == pipeline

@@ -16,7 +16,7 @@ from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from mergewatch.client import AsyncClient, ClientError
+from mergewatch.client import AsyncClient, ClientError, ProblemError
 from service.cli.ci import github
 from service.cli.ci.decision import Decision, decide, decide_alone
 from service.cli.ci.report import print_decision
@@ -39,6 +39,7 @@ ReadQuarantines = Callable[[], Awaitable[Mapping[str, str]]]
 
 _MAX_EXIT_STATUS = 255
 _SECONDS = 120
+_NOT_FOUND = 404
 
 
 @click.group()
@@ -167,6 +168,11 @@ async def _run_remotely(
             try:
                 rows = client.list_quarantines(str(repository), branch=target)
                 return {row["test_name"]: row["reason"] async for row in rows}
+            except ProblemError as error:
+                if error.status == _NOT_FOUND:
+                    # The first results make a repository known, and there were none to upload.
+                    return {}
+                raise UploadError(str(error)) from None
             except ClientError as error:
                 raise UploadError(str(error)) from None
 

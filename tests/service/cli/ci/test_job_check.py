@@ -140,6 +140,19 @@ async def test_no_result_blocks(check: JobCheck) -> None:
     assert result.stdout == "blocked: no test result was found\n"
 
 
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [("", "no test result was found"), ("<testcase/>", "reports or results were refused: 1")],
+)
+async def test_no_result_blocks_also_in_a_repository_without_any(
+    check: JobCheck, case: str, reason: str
+) -> None:
+    arguments = ("--repository=acme/new", "--test-exit-code=0")
+    result = await check(*arguments, cases=(case,), code=1)
+    assert result.stdout == f"blocked: {reason}\n"
+    assert "warning" not in result.stderr
+
+
 async def test_a_report_that_cannot_be_read_blocks(check: JobCheck) -> None:
     write("bad.xml", "<testsuite><testcase name='x'>")
     result = await check("bad.xml", cases=(PASSED,), code=1)

@@ -29,6 +29,8 @@ _CONCLUSIONS: Final = {
     "failed": Conclusion.FAILED,
     "fail": Conclusion.FAILED,
     "skipped": Conclusion.SKIPPED,
+    # RSpec's own word.
+    "pending": Conclusion.SKIPPED,
 }
 
 _TRACE_ID_BYTES: Final = 16

@@ -116,6 +116,7 @@ def test_a_span_that_ran_no_test_is_passed_over(attributes: dict[str, Any], is_t
         ("passed", Status.STATUS_CODE_ERROR, Conclusion.PASSED),
         ("failed", Status.STATUS_CODE_OK, Conclusion.FAILED),
         ("SKIPPED", Status.STATUS_CODE_UNSET, Conclusion.SKIPPED),
+        ("pending", Status.STATUS_CODE_OK, Conclusion.SKIPPED),
         ("pass", Status.STATUS_CODE_UNSET, Conclusion.PASSED),
         ("fail", Status.STATUS_CODE_UNSET, Conclusion.FAILED),
         (None, Status.STATUS_CODE_ERROR, Conclusion.FAILED),

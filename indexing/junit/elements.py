@@ -7,7 +7,6 @@ attributes are missing. Counters are often wrong, so they are ignored.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import Final
 
 from indexing.errors import InvalidValueError
 from indexing.failures.traces import TraceBuffer, pack_trace
+from indexing.junit.attempts import PYTEST_SUITES, AttemptMerger
 from indexing.junit.cases import (
     FAILURE_MESSAGE_MAX_LENGTH,
     FAILURE_TYPE_MAX_LENGTH,
@@ -66,13 +66,6 @@ _EXPECTED_TO_FAIL: Final = {
 # worst mistake.
 _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail", "error"}))
 
-# If a test and its teardown both fail, pytest writes two cases, because JUnit's schema allows only
-# one failure in each. They are still one execution of the test. If several processes run the tests,
-# cases of other processes can come between the two.
-_TEARDOWN: Final = "failed on teardown with"
-# How many failed cases may come between: more than processes that run tests at once.
-_MAX_BETWEEN: Final = 256
-
 # TestCafe's reporter writes these behind the name of a test, in this order: an unstable test needed
 # retries. https://github.com/DevExpress/testcafe-reporter-xunit
 _TESTCAFE_SUITE: Final = "TestCafe Tests: "
@@ -94,6 +87,7 @@ class _Suite:
     timestamp: datetime | None = None
     filepath: str | None = None
     is_testcafe: bool = False
+    is_pytest: bool = False
 
     def enclose(self, attributes: Mapping[str, str]) -> _Suite:
         """Return the values that an element with these attributes passes on.
@@ -103,9 +97,19 @@ class _Suite:
         if "timestamp" not in attributes and "file" not in attributes:
             return self
         timestamp, filepath = attributes.get("timestamp"), _read_filepath(attributes)
-        return _Suite(
-            (timestamp and parse_report_timestamp(timestamp)) or self.timestamp,
-            filepath or self.filepath,
+        return replace(
+            self,
+            timestamp=(timestamp and parse_report_timestamp(timestamp)) or self.timestamp,
+            filepath=filepath or self.filepath,
+        )
+
+    def enclose_suite(self, attributes: Mapping[str, str]) -> _Suite:
+        """Return the values that a suite with these attributes passes on."""
+        name = attributes.get("name", "")
+        return replace(
+            self.enclose(attributes),
+            is_testcafe=name.startswith(_TESTCAFE_SUITE),
+            is_pytest=self.is_pytest or name in PYTEST_SUITES,
         )
 
 
@@ -164,8 +168,7 @@ class CaseCollector:
         self._message: _Message | None = None
         self._text: TraceBuffer | None = None
         self._names: set[str] = set()
-        # The newest failed cases of the suite that a second part may follow, by name.
-        self._failed: OrderedDict[str, None] = OrderedDict()
+        self._attempts = AttemptMerger(self.finished.append)
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.stirred = True
@@ -182,10 +185,9 @@ class CaseCollector:
         if self._case is not None:
             self._start_in_case(self._case, name, attributes)
         elif name in _SUITES:
-            self._failed.clear()
-            is_testcafe = attributes.get("name", "").startswith(_TESTCAFE_SUITE)
-            suite = self._suites[-1].enclose(attributes)
-            self._suites.append(replace(suite, is_testcafe=is_testcafe))
+            suite = self._suites[-1].enclose_suite(attributes)
+            self._suites.append(suite)
+            self._attempts.start_suite(is_pytest=suite.is_pytest)
         elif self._depth == 1:
             raise ReportError(
                 f"not a JUnit report: its root is <{_shorten(name)}>, "
@@ -206,10 +208,11 @@ class CaseCollector:
                 self._passed_over_from = None
                 self._end_body()
         elif self._case is not None:
-            self._give(self._finish(self._case))
+            self._attempts.add(self._finish(self._case))
             self._case = None
         else:
             self._suites.pop()
+            self._attempts.end_suite()
 
     def data(self, text: str) -> None:
         self.stirred = True
@@ -263,20 +266,6 @@ class CaseCollector:
         if self._message is not None and self._case is not None:
             self._case.failure_message = self._message.text()
         self._message = self._text = None
-
-    def _give(self, case: ReportCase | RefusedCase) -> None:
-        """Add a finished case to `finished`, unless it is the second part of another one."""
-        if isinstance(case, ReportCase):
-            has_failed = case.test_name in self._failed
-            self._failed.pop(case.test_name, None)
-            if has_failed and (case.failure_message or "").startswith(_TEARDOWN):
-                # A third case of that name is another attempt, not another part of this one.
-                return
-            if case.conclusion is Conclusion.FAILED:
-                self._failed[case.test_name] = None
-                if len(self._failed) > _MAX_BETWEEN:
-                    self._failed.popitem(last=False)
-        self.finished.append(case)
 
     def _finish(self, case: _OpenCase) -> ReportCase | RefusedCase:
         attributes = case.attributes

@@ -30,6 +30,9 @@ _BRANCH_REF: Final = "refs/heads/"
 # A workflow that starts when another one ends runs on the default branch, whatever the branch of
 # the workflow whose reports it handles.
 _FOREIGN_EVENT: Final = "workflow_run"
+# A comment on a pull request starts a workflow on the default branch too. Such a workflow has to
+# check out the pull request itself, and the event has neither its branch nor its commit.
+_COMMENT_EVENT: Final = "issue_comment"
 # The event of a pull request. Its ref is that of the pull request until that is merged.
 _PULL_EVENT: Final = "pull_request"
 
@@ -111,6 +114,16 @@ def _find_head(environment: Environment, event: str | None, payload: object) -> 
     ref = stated(environment, "GITHUB_REF") or ""
     commit = stated(environment, "GITHUB_SHA")
     note = None
+    issue = _member(payload, "issue")
+    if (
+        stated(environment, "GITHUB_EVENT_NAME") == _COMMENT_EVENT
+        and _member(issue, "pull_request") is not None
+    ):
+        note = (
+            f"the event is {_COMMENT_EVENT}: the commit is that of the default branch, not that of"
+            " the pull request"
+        )
+        return _Head(note=note)
     if stated(environment, "GITHUB_EVENT_NAME") == _PULL_EVENT and ref.startswith(_BRANCH_REF):
         # The pull request was merged: the run is on the branch it was merged into.
         number, pull = _find_pull(event)

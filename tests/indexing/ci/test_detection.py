@@ -231,6 +231,16 @@ def test_a_workflow_that_follows_another_knows_only_its_repository() -> None:
     assert "workflow_run" in facts.notes[0]
 
 
+def test_a_comment_on_a_pull_request_is_no_result_of_the_default_branch() -> None:
+    environment = GITHUB | {"GITHUB_EVENT_NAME": "issue_comment", "GITHUB_REF": "refs/heads/main"}
+    facts = find(environment, {"issue": {"number": 17, "pull_request": {"url": "x"}}})
+    assert (facts.branch, facts.commit, facts.base_branch) == (None, None, None)
+    assert (facts.repository, facts.run_id, facts.job) == (WIDGETS, "7001", "unit")
+    assert "issue_comment" in facts.notes[0]
+    of_issue = find(environment, {"issue": {"number": 18}})
+    assert (of_issue.branch, of_issue.commit) == ("main", "c0ffee")
+
+
 GITLAB_MERGE = GITLAB | {
     "CI_COMMIT_BRANCH": "",
     "CI_COMMIT_REF_NAME": "refs/merge-requests/17/merge",

@@ -16,13 +16,16 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from indexing.health.lasting_verdicts import (
+    LastingVerdict,
+    count_once,
+    read_lasting,
+    update_lasting,
+)
 from indexing.health.merging import InexactMergeError
-from indexing.health.rollups import DailyRollup
+from indexing.health.rollups import DailyRollup, Job, KeptVerdict
 from indexing.health.thresholds import LIVE_FOR, WINDOW
 from indexing.models.tests import HealthStatus
-
-# (pipeline, job)
-Job = tuple[str, str]
 
 LIVE_DAYS: Final = LIVE_FOR.days
 # Changes that are more than this many days older than the newest execution are left out; so a range
@@ -68,11 +71,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The changes of each sequence and of the test, and the flaky days; all oldest first."""
+    """The changes of each sequence and of the test, and the flaky days; all oldest first.
+
+    `lasting` has the flaky verdicts of each sequence that last for several days.
+    """
 
     sequences: Mapping[Job, tuple[Change, ...]] = field(default_factory=dict)
     test: tuple[Change, ...] = ()
     flaky: Mapping[Job, tuple[FlakyDay, ...]] = field(default_factory=dict)
+    lasting: Mapping[Job, tuple[LastingVerdict, ...]] = field(default_factory=dict)
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows: for each job and day at most one change and one row of flaky verdicts."""
@@ -85,7 +92,7 @@ class History:
 
 
 def write_history(history: History) -> bytes:
-    """Return a history as text; equal histories give equal text."""
+    """Return a history as text, without its lasting verdicts; equal ones give equal text."""
     jobs = sorted({*history.sequences, *history.flaky})
     return orjson.dumps(
         [
@@ -103,11 +110,11 @@ def write_history(history: History) -> bytes:
     )
 
 
-def read_history(text: bytes) -> History:
-    """Parse the text from `write_history`.
+def read_history(text: bytes, lasting: bytes | None = None) -> History:
+    """Parse the text from `write_history`, and the one from `write_lasting` if there is one.
 
     Raises:
-        ValueError: the text is of another version.
+        ValueError: a text is of another version.
     """
     version, test, jobs = orjson.loads(text)
     if version != _VERSION:
@@ -124,16 +131,21 @@ def read_history(text: bytes) -> History:
             for pipeline, job, _, days in jobs
             if days
         },
+        {} if lasting is None else read_lasting(lasting),
     )
 
 
 def build_history(
-    before: History, days: Mapping[Job, Sequence[DailyRollup]], final_until: int
+    before: History,
+    days: Mapping[Job, Sequence[DailyRollup]],
+    final_until: int,
+    verdicts: Mapping[Job, Mapping[str, KeptVerdict]] | None = None,
 ) -> History:
     """Compute the history from every day of every sequence, oldest first.
 
-    Days up to `final_until` stay as they were in `before`, because retention has removed executions
-    of them. So does the health of days whose window reaches back to them, except the newest day.
+    `verdicts` has every verdict of every sequence, by commit. Days up to `final_until` stay as they
+    were in `before`, because retention has removed executions of them. So does
+    the health of days whose window reaches back to them, except the newest day.
     """
     kept = _until(before, final_until)
     rows = {job: _after(of_job, final_until) for job, of_job in days.items()}
@@ -164,6 +176,10 @@ def build_history(
         # A sequence may be live by an execution that retention has left on a final day.
         for change in _judge(days, final_until + 1)
     )
+    lasting = {
+        job: update_lasting(before.lasting.get(job, ()), of_job, final_until, is_whole=True)
+        for job, of_job in (verdicts or {}).items()
+    }
     return _trimmed(
         History(
             {
@@ -171,7 +187,8 @@ def build_history(
                 for job in {*kept.sequences, *sequences}
             },
             _extended(kept.test, judged),
-            _with_flaky(kept.flaky, rows),
+            _with_flaky(kept.flaky, rows, lasting),
+            {job: each for job, each in lasting.items() if each},
         ),
         newest,
     )
@@ -182,11 +199,13 @@ def merge_history(
     days: Mapping[Job, Sequence[DailyRollup]],
     merged: Mapping[Job, int],
     final_until: int,
+    verdicts: Mapping[Job, Mapping[str, KeptVerdict]] | None = None,
 ) -> History:
     """Update the history after new executions were merged into the roll-ups.
 
     `days` has, for every sequence, the days of the window and those that changed, oldest first.
-    `merged` has the oldest day of the new executions, for each sequence with some.
+    `merged` has the oldest day of the new executions, for each sequence with some, and `verdicts`
+    the verdicts of these that may have changed, by commit.
 
     Raises:
         InexactMergeError: the history has to be computed from all days.
@@ -210,9 +229,15 @@ def merge_history(
         for job, of_job in days.items()
         if job in merged
     }
+    lasting = {**before.lasting}
+    for job, of_job in (verdicts or {}).items():
+        lasting[job] = update_lasting(lasting.get(job, ()), of_job, final_until, is_whole=False)
     return _trimmed(
         History(
-            sequences, _extended(test, _judge(days, first)), _with_flaky(before.flaky, changed)
+            sequences,
+            _extended(test, _judge(days, first)),
+            _with_flaky(before.flaky, changed, lasting),
+            {job: each for job, each in lasting.items() if each},
         ),
         newest,
     )
@@ -320,12 +345,15 @@ def _until(history: History, day: int) -> History:
 
 
 def _with_flaky(
-    before: Mapping[Job, tuple[FlakyDay, ...]], days: Mapping[Job, Sequence[DailyRollup]]
+    before: Mapping[Job, tuple[FlakyDay, ...]],
+    days: Mapping[Job, Sequence[DailyRollup]],
+    lasting: Mapping[Job, Sequence[LastingVerdict]],
 ) -> dict[Job, tuple[FlakyDay, ...]]:
     flaky = dict(before)
     for job, of_job in days.items():
         counts = {each.day: each.verdicts for each in before.get(job, ())}
-        counts |= {row.day: row.flaky_verdicts for row in of_job}
+        rows = count_once(of_job, lasting.get(job, ()))
+        counts |= {row.day: row.flaky_verdicts for row in rows}
         flaky[job] = tuple(FlakyDay(day, counts[day]) for day in sorted(counts) if counts[day])
     return flaky
 
@@ -341,6 +369,7 @@ def _trimmed(history: History, newest: int | None) -> History:
             for job, days in history.flaky.items()
             if (recent := tuple(each for each in days if start is None or each.day >= start))
         },
+        history.lasting,
     )
 
 

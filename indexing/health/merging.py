@@ -21,6 +21,7 @@ from indexing.health.rollups import (
     PASSED,
     DailyRollup,
     KeptVerdict,
+    Merged,
     Part,
     Rollup,
     SpreadVerdict,
@@ -50,19 +51,17 @@ class InexactMergeError(Exception):
     """The merge needs older executions, which the roll-up contains only as sums."""
 
 
-def build_rollup(
-    observations: Iterable[Observation],
-) -> tuple[Rollup | None, Sequence[DailyRollup]]:
-    """Return the roll-up of all executions of one sequence, and every day of it, oldest first."""
+def build_rollup(observations: Iterable[Observation]) -> Merged:
+    """Return the roll-up of all executions of one sequence, and all of its days and verdicts."""
     merge = _Merge(None, lambda _: False)
     merge.add(observations)
-    return merge.finish(), merge.list_changed()
+    return merge.finish()
 
 
 def merge_rollup(
     rollup: Rollup, observations: Iterable[Observation], has_earlier: Callable[[str], bool]
-) -> tuple[Rollup, Sequence[DailyRollup]]:
-    """Return the roll-up with new executions, and the days that changed, oldest first.
+) -> Merged:
+    """Return the roll-up with new executions, and the days that changed.
 
     `has_earlier` returns whether a commit has stored executions of this sequence besides the new
     ones. It is called only for commits that the roll-up does not know.
@@ -72,10 +71,7 @@ def merge_rollup(
     """
     merge = _Merge(rollup, has_earlier)
     merge.add(observations)
-    merged = merge.finish()
-    if merged is None:
-        raise InexactMergeError
-    return merged, merge.list_changed()
+    return merge.finish()
 
 
 class _Merge:
@@ -146,7 +142,14 @@ class _Merge:
                 self._add_day(day, days[day])
             newest = day
 
-    def finish(self) -> Rollup | None:
+    def finish(self) -> Merged:
+        return Merged(
+            self._roll_up(),
+            [self._days[day] for day in sorted(self._open.keys() | self._added)],
+            self._verdicts,
+        )
+
+    def _roll_up(self) -> Rollup | None:
         """Return the roll-up; None if there is no execution."""
         if self._newest is None:
             return None
@@ -170,10 +173,6 @@ class _Merge:
             metadata=self._metadata.newest(),
             last_failure_at=self._last_failure_at,
         )
-
-    def list_changed(self) -> list[DailyRollup]:
-        """Return the days that have changed, oldest first; call `finish` first."""
-        return [self._days[day] for day in sorted(self._open.keys() | self._added)]
 
     def _add_clean_day(self, day: int, executions: Sequence[Observation]) -> bool:
         """Add a new day on which all passed, after a verdict that passed; return False for others.

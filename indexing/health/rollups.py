@@ -6,7 +6,7 @@ does not read old executions again. Times are microseconds and days are numbers,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -21,6 +21,9 @@ from indexing.health.verdicts import Outcome
 from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, HealthStatus
+
+# (pipeline, job)
+Job = tuple[str, str]
 
 # Bits for the results of a verdict. A verdict with several bits, or with `RETRIED`, is flaky.
 PASSED: Final = 1
@@ -168,6 +171,19 @@ class Rollup:
         if any(spread.first_day < start for spread in self.spread):
             return with_spread(days, newest, [v.key for v in newest], self.spread, start)
         return SequenceState(days, newest) if newest else None
+
+
+class Merged(NamedTuple):
+    """The result of a merge.
+
+    `rollup` is None if there is no execution. `days` are those that changed, oldest first.
+    `verdicts` has all verdicts that the merge knows, by commit; in a full computation these are
+    all.
+    """
+
+    rollup: Rollup | None
+    days: Sequence[DailyRollup]
+    verdicts: Mapping[str, KeptVerdict]
 
 
 def find_newest(rollups: Iterable[Rollup]) -> Rollup:

@@ -64,7 +64,7 @@ def build_rollups(observations: Iterable[Observation]) -> dict[Job, Rollup]:
     jobs: dict[Job, list[Observation]] = {}
     for seen in observations:
         jobs.setdefault((seen.pipeline_name, seen.job_name), []).append(seen)
-    built = {job: build_rollup(executions)[0] for job, executions in jobs.items()}
+    built = {job: build_rollup(executions).rollup for job, executions in jobs.items()}
     return {job: rollup for job, rollup in built.items() if rollup is not None}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from indexing.health.window import day_of
+from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
@@ -115,6 +116,55 @@ async def test_flaky_verdicts_count_on_the_day_on_which_they_began(store: Store)
         -1: {"broken": 1, "healthy": 1},
         0: {"flaky": 1, "healthy": 1},
     }
+
+
+async def test_a_flaky_verdict_that_goes_on_counts_once_whatever_retention_removes(
+    store: Store,
+) -> None:
+    for day in range(-12, 1):
+        await run_commit(store, F if day % 2 else P, day)
+        await store.prune(after(days=day - 3, hours=1), NOON)
+        counted = {TODAY - 12: 1} if day > -12 else {}
+        assert await store.count_flaky_verdicts(days(-20)) == counted
+    await store.rebuild(NOON)
+    assert await store.count_flaky_verdicts(days(-20)) == counted
+    test = derive_test_id(WIDGETS, "hinge")
+    sums = await store.sum_days_of_test(days(-20), test)
+    assert sums is not None
+    assert {day - TODAY: of_day.flaky_verdicts for day, of_day in sums.items()} == dict.fromkeys(
+        range(-2, 1), 0
+    )
+
+
+async def test_a_verdict_that_turns_flaky_after_retention_reached_it_counts_once(
+    store: Store,
+) -> None:
+    for day in (-9, -6, -5, -4):
+        await run_commit(store, P, day)
+    await store.prune(after(days=-7), NOON)
+    for day in range(-3, 1):
+        await run_commit(store, F, day)
+        await store.prune(after(days=day - 3, hours=1), NOON)
+        assert await store.count_flaky_verdicts(days(-20)) == {TODAY - 6: 1}
+
+
+async def test_a_flaky_verdict_counts_on_a_later_day_if_its_first_one_is_undone(
+    store: Store,
+) -> None:
+    for number, conclusion in enumerate([P, F, P, F]):
+        await run_commit(store, conclusion, number - 3)
+    undone = ExecutionSelection(WIDGETS, run_id="-3", test_name="hinge")
+    await store.remove_executions(undone, NOON)
+    assert await store.count_flaky_verdicts(days(-5)) == {TODAY - 2: 1}
+
+
+async def run_commit(store: Store, conclusion: Conclusion, day: int) -> None:
+    """Run one commit once more, on a day relative to today."""
+    run = make_run(str(day), commit="same")
+    await store.ensure_repository(WIDGETS)
+    executions = make_executions(run, [("hinge", conclusion)], after(days=day))
+    await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(NOON)
 
 
 async def test_days_outlive_their_executions(store: Store) -> None:

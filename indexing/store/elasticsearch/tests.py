@@ -67,8 +67,8 @@ class StoredTest:
     pairs of its rows in the identity index, including deleted rows. `rows` has the values of each
     row, None for a deleted one; an identity is left out if the state of its row is unknown.
 
-    `rollups` and `history` are of that branch; None if they were never computed although
-    executions may exist. `noticed` is the record of what webhooks were last notified of.
+    `rollups`, `history` and `lasting_verdicts` are of that branch; None if they were never computed
+    although executions may exist. `noticed` is the record of what webhooks were last notified of.
     """
 
     test_name: str
@@ -80,6 +80,7 @@ class StoredTest:
     rollups: tuple[JobRollup, ...] | None = None
     noticed: Noticed | None = None
     history: str | None = None
+    lasting_verdicts: str | None = None
 
     def bounds_on(self, branch: str) -> TestHealth:
         """Return the health; without its bounds if they are of another branch."""
@@ -117,7 +118,7 @@ async def get_test(
             Place(cluster.layout.tests, str(test_id), routing),
         ],
         # Leave out the largest fields of the document, which only a refresh needs.
-        without=("rollups", "history"),
+        without=("rollups", "history", "lasting_verdicts"),
     )
     if known is None or found is None or found.source["repository_id"] != routing:
         return None
@@ -161,6 +162,7 @@ def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
         else [[each.pipeline_name, each.job_name, each.merged, each.text] for each in test.rollups],
         "noticed": None if test.noticed is None else noticed_to_record(test.noticed),
         "history": test.history,
+        "lasting_verdicts": test.lasting_verdicts,
     }
 
 
@@ -190,6 +192,7 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
         _rollups_of(source.get("rollups")),
         None if source.get("noticed") is None else noticed_from_record(source["noticed"]),
         source.get("history"),
+        source.get("lasting_verdicts"),
     )
 
 

@@ -21,7 +21,7 @@ from indexing.store.elasticsearch.stored_rollups import derive_from_rollups
 # A document holds all roll-ups of a test, which may be thousands.
 _TESTS_A_REQUEST: Final = 10
 # The largest other parts of the document.
-_UNUSED: Final = ("history", "rows")
+_UNUSED: Final = ("history", "lasting_verdicts", "rows")
 
 
 async def count_verdicts(

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 from indexing.health.history import (
     History,
-    Job,
     Row,
     build_history,
     read_history,
     write_history,
 )
-from indexing.health.rollups import DailyRollup
+from indexing.health.lasting_verdicts import write_lasting
+from indexing.health.rollups import DailyRollup, Job
 
 # The value of the column `identity` in rows about the test as a whole; row ids begin at 1.
 WHOLE_TEST: Final = 0
@@ -27,10 +27,14 @@ _COLUMNS: Final = ", ".join(f"d.{name}" for name in DailyRollup._fields)
 
 
 class StoredHistory(NamedTuple):
-    """The history of a test and its stored text; without a text, no rows of it are stored."""
+    """The history of a test and its stored texts; without a text, no rows of it are stored.
+
+    `lasting` is the text of its lasting verdicts, None if there are none.
+    """
 
     text: bytes | None
     history: History
+    lasting: bytes | None = None
 
 
 def read_stored_history(
@@ -41,9 +45,11 @@ def read_stored_history(
     For a test of an earlier release, it is computed from the daily rows. `has_days` is false for a
     new test, which has no daily rows.
     """
-    (text,) = connection.execute("SELECT history FROM tests WHERE id = ?", (test,)).fetchone()
+    text, lasting = connection.execute(
+        "SELECT history, lasting_verdicts FROM tests WHERE id = ?", (test,)
+    ).fetchone()
     if text is not None:
-        return StoredHistory(text, read_history(text))
+        return StoredHistory(text, read_history(text, lasting), lasting)
     if not has_days:
         return StoredHistory(None, History())
     days: dict[Job, list[DailyRollup]] = {}
@@ -61,9 +67,14 @@ def store_history(
 ) -> None:
     """Store the history of a test if it differs from the stored one, and the rows that differ."""
     new = write_history(history)
+    lasting = write_lasting(history.lasting) if history.lasting else None
+    if (stored.text, stored.lasting) == (new, lasting):
+        return
+    connection.execute(
+        "UPDATE tests SET history = ?, lasting_verdicts = ? WHERE id = ?", (new, lasting, test)
+    )
     if stored.text == new:
         return
-    connection.execute("UPDATE tests SET history = ? WHERE id = ?", (new, test))
     before = set() if stored.text is None else set(stored.history.rows())
     after = set(history.rows())
     repository: int | None = None

@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from indexing.health.history import History, build_history, merge_history
+from indexing.health.lasting_verdicts import count_once
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
-from indexing.health.rollups import DailyRollup, Rollup
+from indexing.health.rollups import DailyRollup, KeptVerdict, Merged, Rollup
 from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number, day_of
@@ -34,6 +36,7 @@ _FINAL_UNTIL: Final = "rollups_final_until"
 # A day number before every day that a store can hold.
 _NEVER: Final = -(2**40)
 _FOREVER: Final = 2**63 - 1
+_NO_VERDICTS: Final[Mapping[str, KeptVerdict]] = MappingProxyType({})
 
 # A query for the row id of the default branch of the repository `r`.
 BRANCH_OF_REPOSITORY: Final = (
@@ -52,8 +55,8 @@ class IdentityRollup(NamedTuple):
     """The roll-up of one identity after a merge or a computation.
 
     `row` has the stored values of `METRICS_COLUMNS`. `stored` are the row id of the branch and the
-    text of the stored roll-up. `days` are the daily rows to write; with
-    `is_whole`, they are all days of the identity's executions. With `is_of_other_branch`, the
+    text of the stored roll-up. `days` are the days that changed, and `verdicts` those that may
+    have; with `is_whole`, they are all of the identity's executions. With `is_of_other_branch`, the
     stored roll-up is of an earlier default branch. With `is_new`, there was no stored roll-up.
     """
 
@@ -63,6 +66,7 @@ class IdentityRollup(NamedTuple):
     stored: tuple[int | None, bytes | None]
     rollup: Rollup | None
     days: Sequence[DailyRollup] = ()
+    verdicts: Mapping[str, KeptVerdict] = _NO_VERDICTS
     is_changed: bool = False
     is_whole: bool = False
     is_of_other_branch: bool = False
@@ -172,6 +176,7 @@ def read_rollups(
                     if each.identity in new
                 },
                 final_until,
+                {each.job: each.verdicts for each in identities if each.identity in new},
             )
             fresh = [seen for arrived in new.values() for seen in arrived]
             return RollupsOfTest(branch, identities, fresh, unmerged, history, stored_history)
@@ -179,13 +184,13 @@ def read_rollups(
     identities = []
     for each in stored:
         observations = read_identity(connection, each.identity, each.job, branch)
-        rollup, days = build_rollup(observations)
         fresh += observations
-        identities.append(each._replace(rollup=rollup, days=days, is_changed=True, is_whole=True))
+        identities.append(_after(each, build_rollup(observations), is_whole=True))
     history = build_history(
         History() if is_of_other_branch else before,
         {each.job: each.days for each in identities},
         final_until,
+        {each.job: each.verdicts for each in identities},
     )
     return RollupsOfTest(branch, identities, fresh, unmerged, history, stored_history)
 
@@ -206,7 +211,8 @@ def store_rollups(
                 " ON CONFLICT DO UPDATE SET branch = ?2, state = ?3",
                 (each.identity, branch, text),
             )
-        days = [day for day in each.days if day.day > final_until]
+        lasting = rollups.history.lasting.get(each.job, ())
+        days = [day for day in count_once(each.days, lasting) if day.day > final_until]
         if each.is_whole:
             days = _replace_days(connection, each, days, final_until)
         connection.executemany(_PUT_DAY, [(each.identity, *day) for day in days])
@@ -257,11 +263,19 @@ def _merge(
     """
     if before.rollup is None:
         observations = read_identity(connection, before.identity, before.job, branch)
-        rollup, days = build_rollup(observations)
-        return before._replace(rollup=rollup, days=days, is_changed=True, is_whole=True)
+        return _after(before, build_rollup(observations), is_whole=True)
     has_earlier = _earlier_finder(connection, test, branch, before)
-    merged, changed = merge_rollup(before.rollup, arrived, has_earlier)
-    return before._replace(rollup=merged, days=changed, is_changed=True)
+    return _after(before, merge_rollup(before.rollup, arrived, has_earlier), is_whole=False)
+
+
+def _after(before: IdentityRollup, merged: Merged, *, is_whole: bool) -> IdentityRollup:
+    return before._replace(
+        rollup=merged.rollup,
+        days=merged.days,
+        verdicts=merged.verdicts,
+        is_changed=True,
+        is_whole=is_whole,
+    )
 
 
 def _earlier_finder(

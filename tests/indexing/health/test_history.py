@@ -76,7 +76,7 @@ def row(day: int, health: str, *, evidence: int = 1) -> DailyRollup:
 
 @given(observations())
 def test_the_health_of_a_day_is_that_of_all_results_until_its_end(seen: list[Observation]) -> None:
-    _, days = build_rollup(seen)
+    _, days, _ = build_rollup(seen)
     history = build((JOB, list(days)))
     assert history.sequences == {JOB: history.test}
     assert read_history(write_history(history)) == history

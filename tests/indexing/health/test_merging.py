@@ -83,14 +83,14 @@ class Kept:
         self.stored += new
         if self.rollup is not None:
             try:
-                self.rollup, changed = merge_rollup(self.rollup, new, commits.__contains__)
+                self.rollup, changed, _ = merge_rollup(self.rollup, new, commits.__contains__)
             except InexactMergeError:
                 pass
             else:
                 self.merged += 1
                 self.days |= {day.day: day for day in changed}
                 return
-        self.rollup, every = build_rollup(self.stored)
+        self.rollup, every, _ = build_rollup(self.stored)
         self.days = {day.day: day for day in every}
 
 
@@ -100,7 +100,7 @@ class Kept:
 def test_any_order_and_split_give_the_same_roll_up(
     history: list[Observation], order: random.Random, by_time: bool
 ) -> None:
-    expected, days = build_rollup(history)
+    expected, days, _ = build_rollup(history)
     if by_time:
         history = sorted(history, key=lambda each: each.at)
     else:
@@ -117,7 +117,7 @@ def test_any_order_and_split_give_the_same_roll_up(
 
 
 def check(kept: Kept) -> None:
-    expected, days = build_rollup(kept.stored)
+    expected, days, _ = build_rollup(kept.stored)
     assert kept.rollup == expected
     assert [kept.days[day] for day in sorted(kept.days)] == list(days)
 
@@ -177,7 +177,7 @@ def test_a_verdict_that_began_before_the_window_counts_by_what_is_inside_it() ->
 
 
 def test_results_of_a_day_before_the_newest_one_are_not_merged() -> None:
-    rollup, _ = build_rollup([seen(hours=24)])
+    rollup, *_ = build_rollup([seen(hours=24)])
     assert rollup is not None
     with pytest.raises(InexactMergeError):
         merge_rollup(rollup, [seen(commit="late")], lambda _: False)
@@ -190,7 +190,7 @@ def test_the_health_at_the_end_of_each_day_is_kept() -> None:
         seen(FAILED if letter == "F" else PASSED, hours=24 * day, commit=str(day))
         for day, letter in enumerate(letters)
     ]
-    _, days = build_rollup(history)
+    _, days, _ = build_rollup(history)
     assert [day.health for day in days] == ["healthy"] * 5 + ["broken"] + ["healthy"] * 3
     # Each day's health stays as it was at its end.
     kept = Kept()
@@ -203,15 +203,15 @@ def test_the_health_at_the_end_of_each_day_is_kept() -> None:
 def test_durations_are_counted_exactly_and_within_bounds() -> None:
     odd = [0.1, 0.2, 0.3, None, float("nan"), float("inf"), -1.0, 1e300]
     history = [seen(commit=str(n), duration=each) for n, each in enumerate(odd)]
-    _, (day,) = build_rollup(history)
+    _, (day,), _ = build_rollup(history)
     assert (day.durations, day.total_duration, day.longest_duration) == (3, 600_000, 300_000)
-    assert build_rollup(reversed(history))[1] == [day]
+    assert build_rollup(reversed(history)).days == [day]
     assert day.passed == len(odd)
 
 
 def test_days_are_those_of_utc() -> None:
     midnight = NOON - timedelta(hours=12)
-    rollup, days = build_rollup([seen(hours=-12.001), seen(hours=-12, commit="d")])
+    rollup, days, _ = build_rollup([seen(hours=-12.001), seen(hours=-12, commit="d")])
     assert rollup is not None
     assert [day.passed for day in days] == [1, 1]
     assert days[1].last_at == to_microseconds(midnight)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from indexing.health.history import write_history
+from indexing.health.lasting_verdicts import write_lasting
 from indexing.health.rules import Job, judge_rollups
 from indexing.identifiers import derive_identity_id
 from indexing.models.notifications import Notification
@@ -187,6 +188,7 @@ def _derive(test: JudgedTest, rules: RuleInputs, before: StoredTest) -> StoredTe
         test.rollups.stored_as(),
         _notice(rules, before, test.judgement.health.health_status),
         write_history(test.rollups.history).decode(),
+        write_lasting(test.rollups.history.lasting).decode(),
     )
 
 

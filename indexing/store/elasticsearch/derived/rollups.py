@@ -13,7 +13,7 @@ from indexing.health.history import History, build_history, merge_history, read_
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
-from indexing.health.rollups import DailyRollup, Rollup, find_newest
+from indexing.health.rollups import DailyRollup, KeptVerdict, Rollup, find_newest
 from indexing.health.rules import Job
 from indexing.health.window import DAY_MICROSECONDS, day_number
 from indexing.store.elasticsearch.client.scanning import scan_groups
@@ -114,7 +114,7 @@ async def merge_tests(
                     branch,
                     failed_runs,
                     earlier,
-                    history_on(tests[test], branch),
+                    _history_to_merge(tests[test], branch),
                     observed.retention.final_day,
                 )
         return merged
@@ -127,7 +127,20 @@ def history_on(test: StoredTest, branch: str) -> History:
     """Return the history of a test on that branch."""
     if test.branch != branch or test.history is None:
         return History()
-    return read_history(test.history.encode())
+    lasting = test.lasting_verdicts
+    return read_history(test.history.encode(), None if lasting is None else lasting.encode())
+
+
+def _history_to_merge(test: StoredTest, branch: str) -> History:
+    """Return the same as `history_on`.
+
+    Raises:
+        InexactMergeError: an earlier release stored the test, without its lasting verdicts.
+    """
+    history = history_on(test, branch)
+    if test.lasting_verdicts is None and history.flaky:
+        raise InexactMergeError
+    return history
 
 
 def build_test(
@@ -144,8 +157,9 @@ def build_test(
     rollups: dict[Job, Rollup] = {}
     merged: dict[Job, tuple[str, ...]] = {}
     days: dict[Job, Sequence[DailyRollup]] = {}
+    verdicts: dict[Job, Mapping[str, KeptVerdict]] = {}
     for job, own in jobs.items():
-        rollup, days[job] = build_rollup(each.observation for each in own)
+        rollup, days[job], verdicts[job] = build_rollup(each.observation for each in own)
         if rollup is not None:
             rollups[job] = rollup
             since = day_number(rollup.newest_at) * DAY_MICROSECONDS
@@ -154,7 +168,7 @@ def build_test(
         rollups,
         merged,
         [each.observation for own in jobs.values() for each in own],
-        history=build_history(before or History(), days, final_until),
+        history=build_history(before or History(), days, final_until, verdicts),
     )
 
 
@@ -190,13 +204,14 @@ def merge_test(
         if arrival.branch == branch:
             new.setdefault(arrival.job, {})[arrival.id] = arrival.observe(failed_runs)
     days = {job: {d.day: d for d in rollup.days} for job, rollup in rollups.items() if rollup}
+    verdicts: dict[Job, Mapping[str, KeptVerdict]] = {}
     for job, of_job in new.items():
         rollup = rollups.get(job)
         if rollup is None:
-            after, changed = build_rollup(of_job.values())
+            after, changed, verdicts[job] = build_rollup(of_job.values())
         else:
             has_earlier = partial(_is_in, earlier, test_id, job)
-            after, changed = merge_rollup(rollup, of_job.values(), has_earlier)
+            after, changed, verdicts[job] = merge_rollup(rollup, of_job.values(), has_earlier)
         rollups[job] = after
         days[job] = {} if after is None else {day.day: day for day in after.days}
         days[job] |= {day.day: day for day in changed}
@@ -222,6 +237,7 @@ def merge_test(
                 for job, of_job in new.items()
             },
             final_until,
+            verdicts,
         ),
     )
 

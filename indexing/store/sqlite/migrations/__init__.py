@@ -33,6 +33,7 @@ from indexing.store.sqlite.migrations import (
     version_12,
     version_13,
     version_14,
+    version_15,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -52,4 +53,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_12.migrate,
     version_13.migrate,
     version_14.migrate,
+    version_15.migrate,
 )

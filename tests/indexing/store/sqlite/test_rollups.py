@@ -18,6 +18,7 @@ from indexing.store import open_store
 from indexing.store.interface import Store
 from indexing.store.sqlite.connections import _connect
 from indexing.store.sqlite.executions import write_results
+from indexing.store.sqlite.migrations import version_15
 from indexing.store.sqlite.refresh import refresh_some
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.load_steps import CHANGES, FAILED, HISTORIES, PASSED, Change, Report, change, load, split
@@ -36,7 +37,7 @@ DERIVED = {
     " ORDER BY 1, 2",
     "days": "SELECT i.test_name, i.job_name, d.* FROM daily_rollups d"
     " JOIN identities i ON i.id = d.identity ORDER BY 1, 2, d.day",
-    "history": "SELECT test_name, history FROM tests ORDER BY 1",
+    "history": "SELECT test_name, history, lasting_verdicts FROM tests ORDER BY 1",
     "changes": "SELECT t.test_name, i.job_name, c.day, c.at, c.previous, c.health"
     " FROM health_changes c JOIN tests t ON t.id = c.test LEFT JOIN identities i"
     " ON i.id = c.identity ORDER BY 1, 2, 3",
@@ -226,6 +227,24 @@ async def test_the_history_of_what_an_earlier_release_pruned_ends_with_its_branc
     await store.set_repository(WIDGETS, RepositoryChange(default_branch="next"), NOON)
     await store.refresh_tests(NOON)
     assert dump(tmp_path)["changes"] == []
+    await store.close()
+
+
+async def test_an_upgraded_store_knows_which_flaky_verdicts_go_on(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    await store.ensure_repository(WIDGETS)
+    for hours, conclusion in ((-96, FAILED), (-72, PASSED)):
+        await load(store, WIDGETS, Report(hours, "c", conclusion), number=0)
+    await store.refresh_tests(NOON)
+    derived = dump(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection, connection:
+        connection.execute("ALTER TABLE tests DROP COLUMN lasting_verdicts")
+        version_15.migrate(connection)
+    await load(store, WIDGETS, Report(-48, "c", FAILED), number=0)
+    await store.refresh_tests(NOON)
+    assert dump(tmp_path)["history"] == derived["history"]
+    await store.prune(after(hours=-80), NOON)
+    assert dump(tmp_path)["flaky days"] == derived["flaky days"] != []
     await store.close()
 
 

@@ -18,6 +18,7 @@ from indexing.models.quarantines import (
     QuarantineRequest,
     QuarantineSource,
 )
+from indexing.models.selections import ExecutionSelection
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import FOREIGN, NOON, WIDGETS, after, make_executions, make_run
@@ -213,3 +214,32 @@ async def test_a_test_that_recovered_stays_so_when_retention_removes_its_results
     await store.rebuild(NOON)
     assert [q.is_recovered for q in await listed(store)] == [True]
     assert await run(10, Conclusion.FAILED) == [False]
+
+
+async def test_results_that_are_undone_no_longer_count_until_retention_reaches_the_quarantine(
+    store: Store,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await add(store)
+
+    async def run(number: int) -> None:
+        job_run = make_run(str(number), commit=f"c{number}")
+        executions = make_executions(job_run, [("t", Conclusion.PASSED)], after(minutes=number))
+        await store.write_executions(WIDGETS, job_run, executions)
+        await store.refresh_tests(NOON)
+
+    async def undo(number: int) -> list[bool]:
+        selection = ExecutionSelection(WIDGETS, run_id=str(number))
+        assert await store.remove_executions(selection, NOON) == 1
+        return [q.is_recovered for q in await listed(store)]
+
+    for number in range(1, 11):
+        await run(number)
+    assert [q.is_recovered for q in await listed(store)] == [True]
+    # On the day of the quarantine, but before it.
+    await store.prune(after(hours=-1), NOON)
+    assert await undo(10) == [False]
+    await run(10)
+    # It is not kept which results had shown the recovery.
+    await store.prune(after(minutes=5), NOON)
+    assert await undo(9) == [True]

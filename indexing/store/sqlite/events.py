@@ -182,6 +182,12 @@ def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
     return after + before, [start, end]
 
 
+def read_pruned_before(connection: sqlite3.Connection) -> int | None:
+    """Return the time before which retention has removed rows, of events and of executions."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (PRUNED_BEFORE,)).fetchone()
+    return None if row is None else int(row[0])
+
+
 def _check_not_pruned(connection: sqlite3.Connection, repository_id: int, key: EventKey) -> None:
     """Raise `StaleKeyError` if retention deleted the row of the key, and so its neighbours."""
     received_at, event_id = _key_columns(key)

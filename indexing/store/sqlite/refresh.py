@@ -16,7 +16,6 @@ from indexing.health.recovery import Recovery
 from indexing.health.rollup_text import read_recovery, write_recovery
 from indexing.health.rollups import find_newest
 from indexing.health.rules import build_rollups, judge_rollups
-from indexing.health.window import day_number
 from indexing.models.changes import AnswerChanges
 from indexing.models.tests import METADATA_FIELDS, metadata_values
 from indexing.names import RepositoryName
@@ -25,6 +24,7 @@ from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.answers import noted
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import text_of_pull
+from indexing.store.sqlite.events import read_pruned_before
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
 from indexing.store.sqlite.observations import OnBranch, read_since, read_until
@@ -194,11 +194,14 @@ def _update_recovery(
         " JOIN tests t ON t.test_id = q.test_id WHERE t.id = ? AND q.removed_at IS NULL",
         (test,),
     ).fetchall()
+    pruned_before = None
+    if any(new is None or text is None for *_, text in quarantines):
+        pruned_before = read_pruned_before(connection)
     for quarantine_id, pattern, created_at, text in quarantines:
         known = new is not None and text is not None
         before = Recovery() if text is None else read_recovery(text)
         if not known:
-            is_reached = day_number(created_at) <= read_final_until(connection)
+            is_reached = pruned_before is not None and created_at < pruned_before
             before = before.without_executions() if is_reached else Recovery()
         seen = new if known and new is not None else read_since(connection, test, created_at)
         covered = (

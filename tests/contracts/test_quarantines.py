@@ -243,3 +243,17 @@ async def test_results_that_are_undone_no_longer_count_until_retention_reaches_t
     # It is not kept which results had shown the recovery.
     await store.prune(after(minutes=5), NOON)
     assert await undo(9) == [True]
+
+
+async def test_passes_that_are_removed_together_with_a_failure_do_not_count(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    await add(store)
+    for day in range(12):
+        run = make_run(str(day), commit=f"c{day}")
+        conclusion = Conclusion.PASSED if day else Conclusion.FAILED
+        executions = make_executions(run, [("t", conclusion)], after(days=day, hours=1))
+        await store.write_executions(WIDGETS, run, executions)
+        await store.refresh_tests(NOON)
+    # Nine passes are left after the failure and two of the passes are gone.
+    await store.prune(after(days=3), NOON)
+    assert [q.is_recovered for q in await listed(store)] == [False]

@@ -114,6 +114,17 @@ async def test_other_repositories_keep_a_run_of_the_same_name(store: Store) -> N
     assert await state(store, repository=GADGETS) == before
 
 
+async def test_a_name_without_a_repository_selects_that_test_in_all_of_them(store: Store) -> None:
+    for repository in (WIDGETS, GADGETS):
+        await load(store, make_run("1"), ("t", FAILED), ("u", PASSED), repository=repository)
+    named = ExecutionSelection(run_id="1", test_name="t")
+    assert (await store.measure_executions(named)).executions == 2
+    assert await store.remove_executions(named, NOON) == 2
+    for repository in (WIDGETS, GADGETS):
+        page = await store.search_tests(TestQuery(repository, ("*",)), Anchor(), 10)
+        assert [row.key.test_name for row in page.rows] == ["u"]
+
+
 async def test_first_and_last_that_outlived_their_executions_survive_an_undo(store: Store) -> None:
     await load(store, make_run("1", commit="a", pull=PULL), ("t", FAILED))
     await load(store, make_run("2", commit="b"), ("t", PASSED), at=1)

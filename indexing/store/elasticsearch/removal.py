@@ -35,13 +35,13 @@ from indexing.store.elasticsearch.derived.dirty_markers import FollowUp
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
 from indexing.store.elasticsearch.derived.results import row_id_of
-from indexing.store.elasticsearch.maintenance import list_repositories
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     read_slots,
     slot_of_hit,
     write_slot,
 )
+from indexing.store.elasticsearch.repositories import list_repositories
 from indexing.store.elasticsearch.tests import BOUNDS, RemovedBound, source_of, test_of
 from indexing.store.interface import ForgetCount, Steps
 from indexing.timestamps import from_microseconds, to_microseconds
@@ -57,10 +57,10 @@ async def measure_executions(cluster: Cluster, selection: ExecutionSelection) ->
     executions = count = bounds = 0
     moments: list[int] = []
     await cluster.connection.refresh(f"{cluster.layout.executions},{cluster.layout.tests}")
-    for routing in await _routings(cluster, selection):
+    for routing, named in await _split_by_repository(cluster, selection):
         # Several queries may find executions of the same test.
         tests: set[str] = set()
-        for query in await _queries_of(cluster, routing, selection):
+        for query in await _queries_of(cluster, routing, named):
             async for buckets in scan_groups(
                 cluster.connection,
                 cluster.layout.executions,
@@ -92,8 +92,8 @@ async def remove_executions(
 ) -> int:
     removed = 0
     await cluster.connection.refresh(f"{cluster.layout.executions},{cluster.layout.tests}")
-    for routing in await _routings(cluster, selection):
-        for query in await _queries_of(cluster, routing, selection):
+    for routing, named in await _split_by_repository(cluster, selection):
+        for query in await _queries_of(cluster, routing, named):
             removed += await _remove(cluster, routing, query)
         if selection.outside is not None:
             async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
@@ -168,10 +168,14 @@ async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> i
     return removed
 
 
-async def _routings(cluster: Cluster, selection: ExecutionSelection) -> list[str]:
+async def _split_by_repository(
+    cluster: Cluster, selection: ExecutionSelection
+) -> list[tuple[str, ExecutionSelection]]:
+    """Return the routing of each selected repository, with the selection within it."""
     if selection.repository is not None:
-        return [routing_of(selection.repository)]
-    return await list_repositories(cluster)
+        return [(routing_of(selection.repository), selection)]
+    names = [each.name for each in await list_repositories(cluster)]
+    return [(routing_of(name), replace(selection, repository=name)) for name in names]
 
 
 async def _queries_of(

@@ -204,6 +204,20 @@ async def test_what_is_removed_or_forgotten_is_gone_from_later_days(store: Store
     assert await read_health(store, days(0)) == {0: {"healthy": 1}}
 
 
+async def test_durations_of_half_a_microsecond_are_the_same_after_a_removal(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    halves = (0.5, 1.5, 2.5, 3.5)
+    for number, half in enumerate((*halves, 9)):
+        run = make_run(job="unit")
+        results = [(f"test {number}", P)]
+        executions = make_executions(run, results, NOON, duration=half / 1_000_000)
+        await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(NOON)
+    assert await read_sums(store, days(0)) == {0: DaySums(5, 0, 0, 5, 0 + 2 + 2 + 4 + 9)}
+    await store.remove_executions(ExecutionSelection(WIDGETS, test_name="test 4"), NOON)
+    assert await read_sums(store, days(0)) == {0: DaySums(4, 0, 0, 4, 0 + 2 + 2 + 4)}
+
+
 async def test_another_default_branch_has_days_of_its_own(store: Store) -> None:
     await load_history(store, "hinge", "unit", [P, P])
     run = make_run("next", branch="next")

@@ -21,6 +21,10 @@ from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 
 _DAY: Final = 86_400_000_000
 _NUMBERS: Final = {each: CONCLUSION_NUMBERS[each] for each in Conclusion}
+# `duration_of` in SQL: SQLite rounds halves up, Python rounds them to even.
+_MICROSECONDS: Final = "e.duration * 1000000"
+_ROUNDED: Final = f"round({_MICROSECONDS})"
+_DURATION: Final = f"{_ROUNDED} - ({_ROUNDED} - {_MICROSECONDS} = 0.5 AND {_ROUNDED} % 2)"
 # Counts one run's executions by day. SQLite rounds a division of integers towards zero, and times
 # before 1970 are negative, so the remainder is made positive first.
 _COUNTED: Final = (
@@ -30,7 +34,7 @@ _COUNTED: Final = (
     f" count(*) FILTER (WHERE e.conclusion = {_NUMBERS[Conclusion.FAILED]}),"
     f" count(*) FILTER (WHERE e.conclusion = {_NUMBERS[Conclusion.SKIPPED]}),"
     f" count(e.duration) FILTER (WHERE e.duration BETWEEN 0 AND {MAX_DURATION}),"
-    f" total(round(e.duration * 1000000))"
+    f" total({_DURATION})"
     f" FILTER (WHERE e.duration BETWEEN 0 AND {MAX_DURATION})"
     " FROM executions e JOIN runs r ON r.id = e.run WHERE r.id = ? GROUP BY day"
 )

@@ -15,7 +15,12 @@ from indexing.models.event_aggregates import choose_bars
 from indexing.models.events import EventQuery, Outcome, StoredEvent
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import event_days, event_filtering
+from indexing.store.elasticsearch import (
+    event_counts,
+    event_days,
+    event_filtering,
+    event_top_values,
+)
 from indexing.store.interface import Store
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_event
 
@@ -107,6 +112,15 @@ async def check(store: Store, query: EventQuery, known: Iterable[StoredEvent]) -
         assert [(each.value, each.count) for each in pairs] == facet(values)
 
 
+def limit_values(monkeypatch: pytest.MonkeyPatch, most: int, of_a_shard: int, a_page: int) -> None:
+    """Let Elasticsearch add up and merge fewer values of a facet than it does."""
+    for module in (event_counts, event_filtering):
+        monkeypatch.setattr(module, "MOST_VALUES", most)
+    monkeypatch.setattr(event_top_values, "_OF_A_SHARD", of_a_shard)
+    monkeypatch.setattr(event_top_values, "_A_PAGE", a_page)
+
+
+@pytest.mark.parametrize("most_values", [10_000, 3])
 @settings(
     max_examples=60,
     deadline=None,
@@ -119,10 +133,13 @@ async def check(store: Store, query: EventQuery, known: Iterable[StoredEvent]) -
 )
 async def test_the_counts_are_those_of_the_walked_rows(
     store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    most_values: int,
     batch: list[StoredEvent],
     are_prepared: bool,
     asked: list[tuple[dict[str, Any], datetime, datetime]],
 ) -> None:
+    limit_values(monkeypatch, most_values, of_a_shard=most_values, a_page=2)
     known.extend(each for each in batch if each.key not in {k.key for k in known})
     await write(store, batch)
     if are_prepared:
@@ -166,6 +183,44 @@ async def test_a_facet_has_its_hundred_most_frequent_values(store: Store) -> Non
     await write(store, rows)
     await check(store, EventQuery(WIDGETS, START, END), rows)
     await check(store, EventQuery(WIDGETS, START, END, triggers_excluded=("t1",)), rows)
+
+
+@pytest.mark.parametrize("of_a_shard", [100, 240, 1_000])
+@pytest.mark.parametrize("start", [START, NOON], ids=["of two months", "of one month"])
+@pytest.mark.parametrize("are_prepared", [True, False], ids=["prepared", "not prepared"])
+async def test_the_hundredth_value_is_exact_however_many_are_as_frequent(
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    of_a_shard: int,
+    start: datetime,
+    are_prepared: bool,
+) -> None:
+    limit_values(monkeypatch, most=30, of_a_shard=of_a_shard, a_page=40)
+    # Two or three events of each pull request, most of them in both months.
+    rows = [
+        make_event(
+            n,
+            START + timedelta(minutes=5 * n),
+            event_type=KINDS[n % 3],
+            pull_request=1 + n * 7 % 250,
+            base_ref="main" if n % 4 else "release",
+            trigger=f"t{n % 130}",
+        )
+        for n in range(700)
+    ]
+    await write(store, rows)
+    if are_prepared:
+        await store.refresh_event_counts(datetime.now(UTC))
+    for filters_ in (
+        {},
+        {"base_ref": "main"},
+        {"event_types": KINDS[:2], "triggers_excluded": ("t1", "t2")},
+        {"base_ref": "main", "event_types_excluded": KINDS[:1], "pull_requests_excluded": (8,)},
+    ):
+        query = EventQuery(WIDGETS, start, END, **filters_)
+        await check(store, query, rows)
+        # A process remembers some of the counts.
+        await check(store, query, rows)
 
 
 async def test_events_of_many_years_are_counted(store: Store) -> None:

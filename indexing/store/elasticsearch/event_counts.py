@@ -7,18 +7,19 @@ All other ranges are counted. A node keeps the answer of each index until the in
 same search is sent again. So the whole bars of a range are counted by one search, and the parts of
 bars at its ends by others: while the range of a dashboard moves within a bar, the large search
 stays the same.
+
+A facet with too many values to be added up is counted by a search of its own over the whole range
+(`event_top_values`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
-from indexing.errors import StoreUnavailableError
 from indexing.health.window import DAY_MICROSECONDS, day_of
 from indexing.models.event_aggregates import Bars, EventAggregate, rank
 from indexing.models.events import EventQuery
@@ -26,24 +27,22 @@ from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_day_counts import HOUR_MICROSECONDS
 from indexing.store.elasticsearch.event_query import (
+    MOST_VALUES,
     count_facets,
     make_query,
     slices_of,
 )
-from indexing.store.elasticsearch.event_sums import EventSums, incomplete_facets
+from indexing.store.elasticsearch.event_sums import EventSums
+from indexing.store.elasticsearch.event_top_values import count_top_values
 from indexing.store.elasticsearch.event_whole_days import RememberedDays, count_whole_days
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.timestamps import from_microseconds, to_microseconds
 
-# The values of a facet in one answer. If a facet has more, they are read page by page.
-_VALUES: Final = 10_000
 # The most days to add up from stored counts.
 _MOST_DAYS: Final = 92
 # The most parts of such a range to count one after another: the two ends, and days whose counts are
 # too large to be stored.
 _MOST_PARTS: Final = 4
-# The most pages of values to count; more would exceed the time limit of a request.
-_MOST_PAGES: Final = 20
 
 
 async def aggregate_events(
@@ -56,6 +55,8 @@ async def aggregate_events(
         if rest is None:
             rest = list(_split(query, bars.size))
         await _add_rows(cluster, rest, retention, sums)
+        for name in sums.dropped:
+            sums.facets[name] = await count_top_values(cluster, query, name, retention)
     # What was subtracted may have left zeros.
     facets = {
         name: {value: count for value, count in counts.items() if count}
@@ -126,16 +127,14 @@ async def _add_rows(
     searches = [
         Search(
             slices_of(cluster, query),
-            count_facets(make_query(query, retention), sums.size, _VALUES),
+            count_facets(make_query(query, retention), sums.size, MOST_VALUES, sums.fields),
             routing_of(query.repository),
         )
         for query in queries
     ]
     answers = await cluster.connection.search_many(searches) if searches else []
-    for query, answer in zip(queries, answers, strict=True):
+    for answer in answers:
         sums.add_answer(answer)
-        for name in incomplete_facets(answer):
-            sums.replace_facet(name, answer, await _count_all(cluster, query, name))
 
 
 def _split(query: EventQuery, size: int) -> Iterator[EventQuery]:
@@ -147,28 +146,3 @@ def _split(query: EventQuery, size: int) -> Iterator[EventQuery]:
             yield replace(
                 query, received_from=from_microseconds(low), received_to=from_microseconds(high)
             )
-
-
-async def _count_all(cluster: Cluster, query: EventQuery, name: str) -> Counter[Any]:
-    """Count every value of a field that has too many for one request."""
-    index, routing = slices_of(cluster, query), routing_of(query.repository)
-    matching = make_query(query, await cluster.control.read_retention())
-    composite: dict[str, Any] = {
-        "size": _VALUES,
-        "sources": [{name: {"terms": {"field": name}}}],
-    }
-    body = {
-        "size": 0,
-        "track_total_hits": False,
-        "query": matching,
-        "aggs": {"values": {"composite": composite}},
-    }
-    counts: Counter[Any] = Counter()
-    for _ in range(_MOST_PAGES):
-        answer = await cluster.connection.search(index, body, routing=routing)
-        buckets = answer["aggregations"]["values"]["buckets"]
-        counts.update({each["key"][name]: each["doc_count"] for each in buckets})
-        if len(buckets) < _VALUES:
-            return counts
-        composite["after"] = answer["aggregations"]["values"]["after_key"]
-    raise StoreUnavailableError(f"the range has too many values of {name} to be counted in time")

@@ -29,12 +29,14 @@ from indexing.store.elasticsearch.event_conditions import (
 from indexing.store.elasticsearch.event_day_counts import DayCounts, Value, outcome_clauses
 from indexing.store.elasticsearch.event_days import count_search, read_stored
 from indexing.store.elasticsearch.event_query import (
+    FACETS,
+    MOST_VALUES,
     count_facets,
     every_of,
     holds_only,
     make_query,
 )
-from indexing.store.elasticsearch.event_sums import EventSums, incomplete_facets
+from indexing.store.elasticsearch.event_sums import EventSums
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.yielding import LoopYielder
 
@@ -45,8 +47,6 @@ _SMALL_DAY: Final = 1_000
 _MOST_READ: Final = 240
 # Reading them costs a node as much as counting so many events.
 _READING: Final = 50_000
-# The values of a facet in one answer.
-_VALUES: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -129,21 +129,40 @@ async def add_matching(
 
 
 async def add_counted(
-    cluster: Cluster, query: EventQuery, total: int, retention: Retention, sums: EventSums
+    cluster: Cluster,
+    query: EventQuery,
+    days: Sequence[DayCounts],
+    total: int,
+    retention: Retention,
+    sums: EventSums,
 ) -> bool:
     """Count the matching events of a range one by one, and add the counts to `sums`.
 
-    `total` is the number of all events in the range. Returns false, and adds nothing, if the log
-    has changed since, or there are too many values for one answer.
+    `total` is the number of all events in the range, and `days` are those whose counts are stored.
+    Facets that have too many values on these days are dropped, whatever the filters leave of them:
+    counting them twice would cost more. Returns false, and adds nothing, if the log has changed
+    since the days were read.
     """
     every = count_search(cluster, every_of(query), retention)
-    body = count_facets(make_query(query, retention), sums.size, _VALUES)
+    sums.drop(await _find_large_facets(days))
+    body = count_facets(make_query(query, retention), sums.size, MOST_VALUES, sums.fields)
     search = replace(every, body=body)
     answers = await _count_between(cluster, query, [search], total, retention)
     if answers is None:
         return False
     sums.add_answer(answers[0])
     return True
+
+
+async def _find_large_facets(days: Sequence[DayCounts]) -> list[str]:
+    """Return the facets with more values on these days than one answer has."""
+    values: dict[str, set[Any]] = {name: set() for name in FACETS}
+    yielder = LoopYielder()
+    for day in days:
+        for name, known in values.items():
+            known.update(day.count_values(name))
+        await yielder.yield_if_due()
+    return [name for name, known in values.items() if len(known) > MOST_VALUES]
 
 
 async def _within_outcome(
@@ -186,7 +205,7 @@ def _search_of(
     sums: EventSums,
 ) -> Search:
     every = count_search(cluster, every_of(query), retention)
-    body = count_facets(holds_only(every.body["query"], clause), sums.size, _VALUES)
+    body = count_facets(holds_only(every.body["query"], clause), sums.size, MOST_VALUES)
     return replace(every, body=body)
 
 
@@ -199,7 +218,7 @@ async def _count_between(
 ) -> Sequence[Mapping[str, Any]] | None:
     """Return the answers to searches of a range with `total` events.
 
-    Returns `None` if it has another number of them, or an answer lacks values.
+    Returns `None` if it has another number of them.
     """
     if not searches:
         return ()
@@ -208,7 +227,7 @@ async def _count_between(
         [every, *searches, every], in_order=True
     )
     is_same = all(each["hits"]["total"]["value"] == total for each in (before, after))
-    return answers if is_same and not any(map(incomplete_facets, answers)) else None
+    return answers if is_same else None
 
 
 async def _find(

@@ -16,6 +16,8 @@ TIME: Final = "received_at"
 FACETS: Final = ("type", "outcome", "trigger", "pull_request")
 # The fields that filters name.
 FIELDS: Final = (*FACETS, "base_ref")
+# The values of a facet in one answer. Facets with more are not added up.
+MOST_VALUES: Final = 10_000
 _BARS: Final = "bars"
 
 

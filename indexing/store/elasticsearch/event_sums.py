@@ -1,4 +1,7 @@
-"""Adds up counts of the event log from stored days and from answers of the cluster."""
+"""Adds up counts of the event log from stored days and from answers of the cluster.
+
+Adding needs all values of a facet. A facet of which an answer has not all is dropped.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,33 @@ from indexing.store.elasticsearch.event_query import FACETS, read_bars
 
 @dataclass(slots=True)
 class EventSums:
-    """Counts by the number of a bar of `size` microseconds, and by the values of each facet."""
+    """Counts by the number of a bar of `size` microseconds, and by the values of each facet.
+
+    The facets in `dropped` have too many values to be added up.
+    """
 
     size: int
     bars: Counter[int] = field(default_factory=Counter)
     # Not counters: a range has thousands of pull requests each day, and adding to a counter takes
     # twice as long.
     facets: dict[str, dict[Any, int]] = field(default_factory=lambda: {name: {} for name in FACETS})
+    dropped: set[str] = field(default_factory=set)
 
     @property
     def values(self) -> int:
         """The number of bars and values that have a count."""
         return len(self.bars) + sum(map(len, self.facets.values()))
 
+    @property
+    def fields(self) -> list[str]:
+        """The facets that are added up."""
+        return [name for name in FACETS if name not in self.dropped]
+
     def add(self, other: EventSums) -> None:
         """Add counts in bars of the same size."""
         self.bars.update(other.bars)
-        for name, facet in self.facets.items():
+        self.drop(other.dropped)
+        for name, facet in self._added():
             _add(facet, other.facets[name].items(), 1)
 
     def add_day(self, day: DayCounts, sign: int = 1) -> None:
@@ -39,7 +52,7 @@ class EventSums:
             if count:
                 start = day.day * DAY_MICROSECONDS + hour * HOUR_MICROSECONDS
                 self.bars[start // self.size] += sign * count
-        for name, facet in self.facets.items():
+        for name, facet in self._added():
             values, counts = (day.fields or {}).get(name, ((), ()))
             _add(facet, zip(values, counts, strict=True), sign)
 
@@ -47,26 +60,26 @@ class EventSums:
         """Add the counts in an answer to `count_facets`, or subtract them."""
         for bar, count in read_bars(answer, self.size).items():
             self.bars[bar] += sign * count
-        found = answer.get("aggregations", {})
-        for name, facet in self.facets.items():
-            _add(facet, _read_facet(found, name), sign)
+        # If no index matched, there are no aggregations.
+        found = answer.get("aggregations")
+        if found is None:
+            return
+        self.drop(name for name in FACETS if name not in found or _lacks_values(found[name]))
+        for name, facet in self._added():
+            _add(facet, [(e["key"], e["doc_count"]) for e in found[name]["buckets"]], sign)
 
-    def replace_facet(
-        self, name: str, answer: Mapping[str, Any], values: Mapping[Any, int]
-    ) -> None:
-        """Add `values` in place of those of this facet in an answer that has been added."""
-        _add(self.facets[name], _read_facet(answer["aggregations"], name), -1)
-        _add(self.facets[name], values.items(), 1)
+    def drop(self, names: Iterable[str]) -> None:
+        """Forget these facets, and add nothing to them any more."""
+        for name in names:
+            self.dropped.add(name)
+            self.facets[name].clear()
+
+    def _added(self) -> list[tuple[str, dict[Any, int]]]:
+        return [(name, self.facets[name]) for name in self.fields]
 
 
-def incomplete_facets(answer: Mapping[str, Any]) -> list[str]:
-    """Return the facets of which an answer to `count_facets` does not have all values."""
-    found = answer.get("aggregations", {})
-    return [name for name in FACETS if found.get(name, {}).get("sum_other_doc_count")]
-
-
-def _read_facet(found: Mapping[str, Any], name: str) -> list[tuple[Any, int]]:
-    return [(each["key"], each["doc_count"]) for each in found[name]["buckets"]] if found else []
+def _lacks_values(found: Mapping[str, Any]) -> bool:
+    return bool(found["sum_other_doc_count"])
 
 
 def _add(facet: dict[Any, int], pairs: Iterable[tuple[Any, int]], sign: int) -> None:

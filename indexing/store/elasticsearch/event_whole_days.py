@@ -94,7 +94,7 @@ async def count_whole_days(
             await yielder.yield_if_due()
     elif not await add_matching(cluster, query, stored, total, retention, sums):
         left_out = []
-        if not await add_counted(cluster, query, total, retention, sums):
+        if not await add_counted(cluster, query, stored, total, retention, sums):
             return None
     counted = WholeDays(sums, left_out)
     remembered.keep(query, counted, total)

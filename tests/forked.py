@@ -47,6 +47,9 @@ class ForkedCommand:
         sys.audit("subprocess.Popen", "mergewatch", arguments, None, None)
         self._arguments = arguments
         self._folder = tempfile.TemporaryDirectory()
+        # A process that is killed at once does not create them.
+        for name in _OUTPUTS:
+            Path(self._folder.name, name).touch()
         self._process = _context.Process(
             target=_run, args=(arguments, dict(environment), before, self._folder.name)
         )
@@ -91,7 +94,7 @@ def _run(
     folder: str,
 ) -> None:
     for number, name in enumerate(_OUTPUTS, start=1):
-        os.dup2(os.open(Path(folder, name), os.O_WRONLY | os.O_CREAT), number)
+        os.dup2(os.open(Path(folder, name), os.O_WRONLY), number)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["mergewatch", *arguments]

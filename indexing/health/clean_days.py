@@ -18,6 +18,8 @@ from indexing.models.trends import duration_of
 _PASSED: Final = Conclusion.PASSED
 _HEALTHY: Final = HealthStatus.HEALTHY.value
 _key: Final = attrgetter("key")
+# Makes a named tuple in half the time of a call of its class.
+_new: Final = tuple.__new__
 
 
 class CleanDay(NamedTuple):
@@ -43,7 +45,7 @@ def count_clean_day(
             return None
         before = verdicts.get(commit)
         if before is None:
-            verdicts[commit] = KeptVerdict._make((at, at, commit, PASSED, False))
+            verdicts[commit] = _new(KeptVerdict, (at, at, commit, PASSED, False))
         elif at < before.first_at:
             verdicts[commit] = before._replace(first_at=at)
         elif at > before.last_at:
@@ -58,8 +60,8 @@ def count_clean_day(
                 longest = counted
     passed = len(executions)
     counts = (passed, 0, 0, passed, 0, len(verdicts), 0, 0, 0, durations, total, longest)
-    rollup = DailyRollup._make((day, *counts, None, None, last_at, _HEALTHY))
+    rollup = _new(DailyRollup, (day, *counts, None, None, last_at, _HEALTHY))
     ordered = list(verdicts.values())
     if len(ordered) > 1:
         ordered.sort(key=_key)
-    return CleanDay(rollup, ordered)
+    return _new(CleanDay, (rollup, ordered))

@@ -66,7 +66,7 @@ def count_window(rollup: Rollup, start: int) -> WindowCounts:
     verdicts = flaky = 0
     if sequence is not None:
         for counted in sequence.days:
-            verdicts += counted.verdicts
+            verdicts += counted.passed + counted.failed + counted.flaky
             flaky += counted.flaky
     return WindowCounts(
         executions=executions,

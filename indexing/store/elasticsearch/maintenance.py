@@ -12,6 +12,7 @@ from indexing.health.window import day_number, day_of
 from indexing.store.elasticsearch import event_day_counts, repositories
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.connection import WRITING, Version
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
@@ -95,14 +96,20 @@ async def prune(
 async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> int:
     """Fill a new generation of the identity index while readers use the old one; then swap them."""
     generation = uuid.uuid4().hex[:12]
-    serving = await begin_generation(cluster, generation)
+    # A cluster takes most of the time of a new index to write its state, so count runs meanwhile.
+    serving, _ = await run_both(begin_generation(cluster, generation), _count_runs(cluster))
+    # Only now list the repositories that the new generation needs: any later one is written to it.
     for routing in await list_repositories(cluster):
         await dirty_markers.mark_repository(cluster, routing)
-        await run_counts.count_repository(cluster, routing)
     filled = frozenset({cluster.layout.identities_of(generation)})
     count = await refresh_tests(replace(cluster, unread=filled), now, progress)
     await end_generation(cluster, generation, serving)
     return count
+
+
+async def _count_runs(cluster: Cluster) -> None:
+    for routing in await list_repositories(cluster):
+        await run_counts.count_repository(cluster, routing)
 
 
 def _visible(retention: Retention, field: str) -> dict[str, Any]:

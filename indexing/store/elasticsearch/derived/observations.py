@@ -7,7 +7,7 @@ those of a time range.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 from indexing.health.observations import Observation
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
-from indexing.store.elasticsearch.client.scanning import scan, scan_groups
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.scanning import Hit, scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import short_id
 from indexing.store.elasticsearch.derived.observation_clauses import (
@@ -30,14 +31,17 @@ from indexing.store.elasticsearch.pull_requests import pull_of
 from indexing.timestamps import to_microseconds
 
 _BUCKETS_A_PAGE: Final = 2_000
-# How many executions one step holds in memory at once.
-_EXECUTIONS_AT_ONCE: Final = 25_000
 # The most that a search may return.
 _ROWS_A_PAGE: Final = 10_000
+# How many executions one step holds in memory at once: one page, even if a few more arrive after
+# they were counted.
+_EXECUTIONS_AT_ONCE: Final = 9_500
+# Makes a named tuple in half the time of a call of its class.
+_new: Final = tuple.__new__
 _CONCLUSIONS: Final = {conclusion.value: conclusion for conclusion in Conclusion}
 
+# The id of an execution is that of its document.
 _FIELDS: Final = (
-    "execution_id",
     "test_id",
     "pipeline_name",
     "job_name",
@@ -116,6 +120,29 @@ def split_into_portions(tests: Sequence[str], counts: Mapping[str, int]) -> Iter
         yield portion
 
 
+@dataclass(frozen=True, slots=True)
+class ReadExecutions:
+    """The hits of the executions of some tests, and which of their runs failed as a whole."""
+
+    hits: Sequence[Hit]
+    failed: Collection[str]
+
+    def by_test(self, tests: Iterable[str]) -> dict[str, list[OnBranch]]:
+        """Convert them; thousands of them take long enough to block the event loop."""
+        found: dict[str, list[OnBranch]] = {test: [] for test in tests}
+        for seen in _observe(self.hits, self.failed):
+            found[seen.test_id].append(seen)
+        return found
+
+
+async def read_counted(
+    cluster: Cluster, observed: ObservedBranch, counts: Mapping[str, int]
+) -> ReadExecutions:
+    """Return the executions of each test, in any order; `counts` has about how many there are."""
+    clauses = clauses_between(dict.fromkeys(counts))
+    return await _read(cluster, observed, clauses, is_short=sum(counts.values()) < _ROWS_A_PAGE)
+
+
 async def read_all(
     cluster: Cluster,
     observed: ObservedBranch,
@@ -124,65 +151,86 @@ async def read_all(
 ) -> dict[str, list[OnBranch]]:
     """Return the executions of each test; with `until`, only those that finished by then."""
     latest = None if until is None else to_microseconds(until)
-    found: dict[str, list[OnBranch]] = {test: [] for test in tests}
-    for seen in await _read(cluster, observed, clauses_between(dict.fromkeys(tests), latest)):
-        found[seen.test_id].append(seen)
-    return found
+    read = await _read(cluster, observed, clauses_between(dict.fromkeys(tests), latest))
+    return await asyncio.to_thread(read.by_test, tests)
 
 
 async def read_since(
     cluster: Cluster, observed: ObservedBranch, moments: Mapping[str, int]
 ) -> dict[str, list[OnBranch]]:
     """Return the executions of each test since its moment, which is in microseconds."""
-    found: dict[str, list[OnBranch]] = {test: [] for test in moments}
-    for seen in await _read(cluster, observed, clauses_between(moments)):
-        found[seen.test_id].append(seen)
-    return found
+    read = await _read(cluster, observed, clauses_between(moments))
+    return await asyncio.to_thread(read.by_test, moments)
 
 
 async def _read(
-    cluster: Cluster, observed: ObservedBranch, clauses: Iterable[Clause]
-) -> list[OnBranch]:
-    """Return all executions that match any of the clauses."""
-    sources: list[Mapping[str, Any]] = []
+    cluster: Cluster,
+    observed: ObservedBranch,
+    clauses: Iterable[Clause],
+    *,
+    is_short: bool = False,
+) -> ReadExecutions:
+    """Return all executions that match any of the clauses.
+
+    With `is_short`, they are likely to fit into one page, which is then read without sorting.
+    """
+    found: list[Hit] = []
     for request in requests_of(clauses):
         body = {
             "size": _ROWS_A_PAGE,
             "query": observed.query({"bool": {"should": request}}),
-            "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
             "_source": list(_FIELDS),
         }
-        async for hits in scan(
-            cluster.connection, cluster.layout.executions, body, routing=observed.routing
-        ):
-            sources += (hit["_source"] for hit in hits)
-    failed = await find_failed(cluster, observed.routing, {source["run"] for source in sources})
-    # Converting thousands of rows would block the event loop.
-    return await asyncio.to_thread(_observe, sources, failed)
+        async for hits in _list_pages(cluster, observed.routing, body, is_short=is_short):
+            found += hits
+    runs = {hit["_source"]["run"] for hit in found}
+    return ReadExecutions(found, await find_failed(cluster, observed.routing, runs))
 
 
-def _observe(sources: Sequence[Mapping[str, Any]], failed: Collection[str]) -> list[OnBranch]:
-    """Convert rows; equal metadata is shared, which saves time and memory."""
+async def _list_pages(
+    cluster: Cluster, routing: str, body: Mapping[str, Any], *, is_short: bool
+) -> AsyncIterator[Sequence[Hit]]:
+    """Yield the executions in pages; with `is_short`, try a page in the order of the index first.
+
+    A full page may not be all of them, and in that order there is no next page.
+    """
+    index = cluster.layout.executions
+    if is_short:
+        unsorted = {**body, "sort": ["_doc"], "track_total_hits": False}
+        answer = await cluster.connection.search(index, unsorted, routing=routing, timeouts=WRITING)
+        hits = answer["hits"]["hits"]
+        if len(hits) < body["size"]:
+            yield hits
+            return
+    in_order = {**body, "sort": [{TIME: "asc"}, {"execution_id": "asc"}]}
+    async for hits in scan(cluster.connection, index, in_order, routing=routing):
+        yield hits
+
+
+def _observe(hits: Iterable[Hit], failed: Collection[str]) -> Iterator[OnBranch]:
+    """Convert hits; equal metadata is shared, which saves time and memory."""
     known: dict[tuple[Any, ...], TestMetadata] = {}
-    found: list[OnBranch] = []
-    for source in sources:
-        fields = tuple([source.get(field) for field in METADATA_FIELDS])
+    for hit in hits:
+        source = hit["_source"]
+        find = source.get
+        fields = tuple(map(find, METADATA_FIELDS))
         metadata = known.get(fields)
         if metadata is None:
             metadata = known[fields] = TestMetadata(*fields)
-        seen = Observation(
-            source["pipeline_name"],
-            source["job_name"],
-            source["commit"],
-            _CONCLUSIONS[source["conclusion"]],
-            source[TIME],
-            source["needed_retries"],
-            source["run"] in failed,
-            pull_of(source.get("pull")),
-            metadata,
-            source.get("duration"),
+        pull = find("pull")
+        seen = _new(
+            Observation,
+            (
+                source["pipeline_name"],
+                source["job_name"],
+                source["commit"],
+                _CONCLUSIONS[source["conclusion"]],
+                source[TIME],
+                source["needed_retries"],
+                source["run"] in failed,
+                None if pull is None else pull_of(pull),
+                metadata,
+                find("duration"),
+            ),
         )
-        found.append(
-            OnBranch(short_id(source["execution_id"]), source["test_id"], source["branch"], seen)
-        )
-    return found
+        yield _new(OnBranch, (short_id(hit["_id"]), source["test_id"], source["branch"], seen))

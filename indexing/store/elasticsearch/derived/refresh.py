@@ -6,6 +6,7 @@ read, the step repeats that test.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
@@ -36,8 +37,10 @@ from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
 from indexing.store.interface import Steps
 
 _TESTS_A_STEP: Final = 500
-# Two steps, so that the cluster works on one step while the other one is computed here.
-_STEPS_AT_ONCE: Final = 2
+# A step that computes tests from their executions; with 30 executions a test it reads one page.
+_COMPUTED_A_STEP: Final = 300
+# So that the cluster reads for one step and writes for another one while a third is computed here.
+_STEPS_AT_ONCE: Final = 3
 
 
 async def refresh_tests(
@@ -220,7 +223,8 @@ async def _compute(
     Runs are judged first, because the tests depend on the result. If `markers` is not empty, this
     also looks for markers besides those.
     """
-    some = work.tests[:_TESTS_A_STEP]
+    size = _TESTS_A_STEP if work.new else _COMPUTED_A_STEP
+    some = work.tests[:size]
     there = documents or await read_documents(
         cluster, routing, some, work.runs, work.arrivals or (), merged=work.new
     )
@@ -242,20 +246,21 @@ async def _compute(
     elif work.runs:
         await run_counts.count(cluster, routing, work.runs, searchable, removed=bool(work.removed))
     failed_runs = failed_of(stored_runs.values())
+    computing = asyncio.Lock()
 
     async def take(start: int) -> list[Done]:
         documents, slots = there, found.slots
-        tests = work.tests[start : start + _TESTS_A_STEP]
+        tests = work.tests[start : start + size]
         if start:
             documents, slots = await run_both(
                 read_documents(cluster, routing, tests, merged=work.new),
                 auto_quarantine.read_slots_of(cluster, routing, tests),
             )
-        rest = (now, lease, Counting() if start else counting)
+        rest = (now, lease, Counting() if start else counting, computing)
         step = await Step.begin(cluster, routing, tests, work, documents, slots, failed_runs, *rest)
         return [done async for done in step.run()]
 
-    starts = range(0, max(len(work.tests), 1), _TESTS_A_STEP)
+    starts = range(0, max(len(work.tests), 1), size)
     async with aclosing(run_ahead([partial(take, n) for n in starts], _STEPS_AT_ONCE)) as taken:
         async for dones in taken:
             for done in dones:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ParamSpec, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.models.changes import AnswerChanges
@@ -22,7 +23,7 @@ from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import changes, notices, observations, run_counts
-from indexing.store.elasticsearch.derived.auto_quarantine import JudgedTest, RuleInputs, apply_rules
+from indexing.store.elasticsearch.derived.auto_quarantine import RuleInputs, apply_rules
 from indexing.store.elasticsearch.derived.reading import Documents, Work
 from indexing.store.elasticsearch.derived.results import Result, judge_test
 from indexing.store.elasticsearch.derived.rollups import (
@@ -39,6 +40,9 @@ from indexing.store.elasticsearch.repositories import stored_of
 from indexing.store.elasticsearch.search_generations import REPLACED
 from indexing.store.elasticsearch.tests import RemovedBound, StoredTest, test_of
 from indexing.yielding import LoopYielder
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ class Step:
     removed: Mapping[str, Collection[RemovedBound]]
     lease: RefreshLease
     counting: Counting
+    # Held while tests are computed; concurrent steps share it.
+    computing: asyncio.Lock
     recount: list[str] = field(default_factory=list)
 
     @classmethod
@@ -95,6 +101,7 @@ class Step:
         now: datetime,
         lease: RefreshLease,
         counting: Counting,
+        computing: asyncio.Lock,
     ) -> Step:
         """Merge new executions where possible; `documents` were read before the searches."""
         stored = await write_announcement(cluster, stored_of(documents.repository))
@@ -128,24 +135,25 @@ class Step:
             work.removed,
             lease,
             counting,
+            computing,
         )
 
     async def run(self) -> AsyncIterator[Done]:
         """Store all tests, one portion after the other, and the counts of runs."""
         if self.merged:
-            judged = await asyncio.to_thread(self._judge_all, self.merged)
-            again, answers = await self._store(judged)
-            yield Done(len(judged) - len(again), again, changes=answers)
+            results = await self._compute(self._derive_all, self.merged)
+            again, answers = await self._store(results)
+            yield Done(len(results) - len(again), again, changes=answers)
         others = [test for test in self.stored if test not in self.merged]
         for portion in observations.split_into_portions(others, self.counts):
             await _give_way(self.cluster, len(self.stored))
-            seen = await observations.read_all(
+            read = await observations.read_counted(
                 self.cluster,
                 self.rules.executions,
-                [each for each in portion if each in self.counts],
+                {each: self.counts[each] for each in portion if each in self.counts},
             )
-            judged = await asyncio.to_thread(self._build_all, portion, seen)
-            again, answers = await self._store(judged)
+            results = await self._compute(self._build_all, portion, read)
+            again, answers = await self._store(results)
             yield Done(len(portion) - len(again), again, changes=answers)
         # Write the counts of runs if there was no test to write them with.
         await self._write_rows([], [])
@@ -155,43 +163,46 @@ class Step:
                 self.cluster, self.rules.executions.routing, self.recount, searchable
             )
 
-    def _build_all(
-        self, tests: Sequence[str], seen: Mapping[str, Sequence[observations.OnBranch]]
-    ) -> list[JudgedTest]:
-        """Compute and judge tests. Pure; takes long enough to block the event loop."""
+    async def _compute(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in a thread, after those of concurrent steps.
+
+        Two of them at once would both take twice as long, and meanwhile the cluster would wait.
+        """
+        async with self.computing:
+            return await asyncio.to_thread(function, *args, **kwargs)
+
+    def _build_all(self, tests: Sequence[str], read: observations.ReadExecutions) -> list[Result]:
+        """Compute tests from their executions. Pure; would block the event loop."""
         branch = self.rules.repository.default_branch
         final_day = self.rules.executions.retention.final_day
-        return self._judge_all(
+        seen = read.by_test(tests)
+        return self._derive_all(
             {
-                test: build_test(
-                    seen.get(test, ()), history_on(self.stored[test], branch), final_day
-                )
+                test: build_test(seen[test], history_on(self.stored[test], branch), final_day)
                 for test in tests
             }
         )
 
-    def _judge_all(self, tests: Mapping[str, RollupsOfTest]) -> list[JudgedTest]:
-        return [
-            judge_test(test, self.stored[test], rollups, self.rules, self.removed.get(test, ()))
-            for test, rollups in tests.items()
-        ]
-
-    def _derive_all(self, judged: Sequence[JudgedTest]) -> list[Result]:
-        return [
-            Result.of(
-                test,
+    def _derive_all(self, tests: Mapping[str, RollupsOfTest]) -> list[Result]:
+        """Judge tests, and derive their new documents. Pure."""
+        results = []
+        for test, rollups in tests.items():
+            stored = self.stored[test]
+            judged = judge_test(test, stored, rollups, self.rules, self.removed.get(test, ()))
+            result = Result.of(
+                judged,
                 self.rules,
-                self.stored[test.test_id],
-                self.versions[test.test_id],
+                stored,
+                self.versions[test],
                 # After a failed refresh, rows may be outdated.
                 rewrite_all=not self.lease.is_clean,
                 is_filling=self.state.building is not None,
                 is_held=self.lease.is_held,
             )
-            for test in judged
-        ]
+            results.append(result)
+        return results
 
-    async def _store(self, judged: Sequence[JudgedTest]) -> tuple[frozenset[str], AnswerChanges]:
+    async def _store(self, results: Sequence[Result]) -> tuple[frozenset[str], AnswerChanges]:
         """Write the values that differ from the stored ones.
 
         Returns the tests that another process has written since they were read, and which answers
@@ -205,7 +216,6 @@ class Step:
         }
         if not self.cluster.unread.issubset(indices):
             raise StoreError(REPLACED)
-        results = await asyncio.to_thread(self._derive_all, judged)
         await notices.finish(self.cluster, results)
         changed = [result for result in results if result.is_changed]
         operations = [result.test_operation(layout.tests) for result in changed]
@@ -220,13 +230,13 @@ class Step:
         # A conflict here means that the row already has a newer external version. A missing index
         # may mean that a rebuild has ended and deleted the older generation, or that the one which
         # filled it was interrupted.
-        kept = [test for test in judged if test.test_id not in conflicts]
+        kept = [result for result in results if result.test.test_id not in conflicts]
         # Before the rules, so that a quarantine is never sent before the change that caused it.
-        await notices.notify(
-            self.cluster, [each for each in results if each.test.test_id not in conflicts]
-        )
+        await notices.notify(self.cluster, kept)
+        judged = [result.test for result in kept]
         sent, (ruled, quarantines) = await run_both(
-            self._write_rows(rows, listed), apply_rules(self.cluster, self.rules, kept, self.slots)
+            self._write_rows(rows, listed),
+            apply_rules(self.cluster, self.rules, judged, self.slots),
         )
         gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
@@ -256,7 +266,9 @@ class Step:
         yielder = LoopYielder()
         for operation, (_, outcome) in zip(operations, written, strict=True):
             if outcome.done:
-                known.keep(routing, operation.id, operation.source, outcome.written)
+                # A rebuild would only displace the tests of loads.
+                source = None if self.cluster.unread else operation.source
+                known.keep(routing, operation.id, source, outcome.written)
                 await yielder.yield_if_due()
                 continue
             again.add(operation.id)

@@ -57,9 +57,9 @@ class WrittenTests:
     def keep(
         self, routing: str, test: str, source: Mapping[str, Any] | None, version: Version | None
     ) -> None:
-        """Remember the document that this process has just written."""
+        """Remember the document that this process has just written; forget it without a source."""
         self.forget(test)
-        if version is None or self._is_shared(routing):
+        if source is None or version is None or self._is_shared(routing):
             return
         text = orjson.dumps(source)
         if len(text) <= _BYTES_OF_ONE:

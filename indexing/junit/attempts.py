@@ -6,9 +6,9 @@ processes run the tests, cases of other processes can come between those of one 
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from indexing.junit.cases import RefusedCase, ReportCase
@@ -22,13 +22,19 @@ PYTEST_SUITES: Final = frozenset({"pytest", "pytest tests"})
 _MAX_BETWEEN: Final = 256
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A case that waits for its turn; None if another attempt has taken its place."""
+
+    case: ReportCase | None
+
+
 class AttemptMerger:
-    """Passes the cases of a report on to `give`, one for each execution of a test.
+    """Passes the cases of a report on to `give` in their order, one for each execution of a test.
 
     pytest-rerunfailures leaves a case without a failure behind for each attempt that failed and was
-    run again: https://github.com/pytest-dev/pytest-rerunfailures/issues/170. So in a suite of
-    pytest, a passed case counts only if no other of its name follows, and the last one needed
-    retries if it passed. Cases of such a suite are passed on a little later.
+    run again. So in a suite of pytest, a passed case counts only if no other of its name follows,
+    and the last one needed retries if it passed. Such suites are passed on a little later.
     """
 
     def __init__(self, give: Callable[[ReportCase | RefusedCase], None]) -> None:
@@ -36,8 +42,9 @@ class AttemptMerger:
         self._is_pytest = False
         # The newest failed cases of the suite that a second part may follow, by name.
         self._failed: OrderedDict[str, None] = OrderedDict()
-        # The newest passed cases of a suite of pytest that another attempt may follow.
-        self._passed: OrderedDict[str, ReportCase] = OrderedDict()
+        # The newest cases of a suite of pytest, and those that another attempt may follow, by name.
+        self._waiting: deque[_Waiting] = deque()
+        self._passed: dict[str, _Waiting] = {}
 
     def start_suite(self, *, is_pytest: bool) -> None:
         self.end_suite()
@@ -46,9 +53,8 @@ class AttemptMerger:
     def end_suite(self) -> None:
         """Pass on what is left of the suite."""
         self._failed.clear()
-        for case in self._passed.values():
-            self._give(case)
-        self._passed.clear()
+        while self._waiting:
+            self._give_first()
 
     def add(self, case: ReportCase | RefusedCase) -> None:
         """Take a finished case."""
@@ -61,14 +67,32 @@ class AttemptMerger:
         if has_failed and (case.failure_message or "").startswith(_TEARDOWN):
             # A third case of that name is another attempt, not another part of this one.
             return
-        was_retried = self._passed.pop(name, None) is not None
         if case.conclusion is Conclusion.FAILED:
             self._failed[name] = None
             if len(self._failed) > _MAX_BETWEEN:
                 self._failed.popitem(last=False)
-        if case.conclusion is not Conclusion.PASSED or not self._is_pytest:
+        if self._is_pytest:
+            self._wait(case)
+        else:
             self._give(case)
-            return
-        self._passed[name] = replace(case, needed_retries=True) if was_retried else case
-        if len(self._passed) > _MAX_BETWEEN:
-            self._give(self._passed.popitem(last=False)[1])
+
+    def _wait(self, case: ReportCase) -> None:
+        """Take a case of a suite of pytest in place of an earlier attempt that passed."""
+        name, has_passed = case.test_name, case.conclusion is Conclusion.PASSED
+        earlier = self._passed.pop(name, None)
+        if earlier is not None:
+            earlier.case = None
+            case = replace(case, needed_retries=case.needed_retries or has_passed)
+        waiting = _Waiting(case)
+        self._waiting.append(waiting)
+        if has_passed:
+            self._passed[name] = waiting
+        if len(self._waiting) > _MAX_BETWEEN:
+            self._give_first()
+
+    def _give_first(self) -> None:
+        first = self._waiting.popleft()
+        if first.case is not None:
+            if self._passed.get(first.case.test_name) is first:
+                del self._passed[first.case.test_name]
+            self._give(first.case)

@@ -1,9 +1,9 @@
 """Times counts of a large event log on Elasticsearch: `python -m benchmarks.aggregates`.
 
-It loads a million events of 30 days, lets the service's refresh count the days, and then asks for
-each aggregate as a process that has just started: it remembers nothing, and the node's caches are
-cleared. `take` of the store is what the cluster itself says that its searches took. The data stays
-in `.bench/` for the next run.
+It loads a million events of 30 days and counts the days, as the service does in the background.
+Then it requests each aggregate as a process that has just started: it remembers nothing, and the
+node's caches are cleared. *Took* is the time that the cluster states for its searches. The data
+stays in `.bench/` for the next run. A node that has just started takes more CPU time at first.
 """
 
 from __future__ import annotations

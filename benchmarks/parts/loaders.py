@@ -23,21 +23,13 @@ from benchmarks.data.sizes import Size
 from benchmarks.results import Loaders
 from benchmarks.running.new_stores import NewPlace
 from benchmarks.running.processes import ROOT
+from indexing.ingest.manifest import REQUIRED_COLUMNS
 from indexing.timestamps import format_timestamp
 from tests.places import Place, settings_of
 from tests.whole_state import read_all
 
 PROCESSES: Final = 4
 
-_COLUMNS: Final = (
-    "file",
-    "pipeline_name",
-    "job_name",
-    "branch",
-    "commit",
-    "started_at",
-    "run_id",
-)
 _FIRST_RUN: Final = datetime(2026, 10, 1, tzinfo=UTC)
 _REPORT: Final = "report.xml"
 # One test in this many fails, a different one in each of three reports.
@@ -112,7 +104,7 @@ def _manifest(folder: Path, name: str, reports: Sequence[int]) -> Path:
     path = folder / f"{name}.csv"
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(_COLUMNS)
+        rows.writerow(REQUIRED_COLUMNS)
         for number in reports:
             started_at = format_timestamp(_FIRST_RUN + timedelta(minutes=number))
             report, commit = f"{number % _REPORTS}-{_REPORT}", f"{number:040x}"

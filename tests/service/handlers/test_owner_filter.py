@@ -208,6 +208,7 @@ async def test_a_file_that_costs_too_much_is_a_503_and_what_was_found_is_kept(
     assert await names(door, "owner=@x") == "ab"
 
 
+@pytest.mark.slow
 async def test_a_file_that_takes_long_to_read_is_read_once_for_later_requests(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

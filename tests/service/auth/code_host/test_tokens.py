@@ -271,6 +271,7 @@ async def test_equal_checks_share_one_request_to_the_host(
     assert len(host.asked) == 1
 
 
+@pytest.mark.slow
 async def test_a_token_is_in_no_log_and_in_no_answer(
     door: FrontDoor, host: SourceHost, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -212,6 +212,7 @@ async def test_a_refused_key_leaves_the_tests_their_result(
     assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
 
 
+@pytest.mark.slow
 async def test_a_service_that_is_down_leaves_the_tests_their_result(
     check: JobCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ async def test_another_host_is_never_sent_the_token(stack: Settings, host: Sourc
         assert await is_open(move(client, door))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ["folder"], indirect=True)
 async def test_without_its_redis_no_session_of_a_token_begins_but_that_of_a_key(
     stack: Settings,

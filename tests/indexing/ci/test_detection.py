@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.ci.detection import find_event_file, find_job
-from indexing.ci.facts import JobFacts, pull_of_page, repository_of_remote
+from indexing.ci.facts import JobFacts
 from indexing.models.executions import PullRequest
 from indexing.names import RepositoryName
 from tests.indexing.ci.environments import (
@@ -362,35 +362,6 @@ def test_a_commit_that_is_only_called_head_is_not_used() -> None:
     facts = find(BUILDKITE | {"BUILDKITE_COMMIT": "HEAD"})
     assert facts.commit is None
     assert "BUILDKITE_COMMIT" in facts.notes[0]
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://github.com/acme/widgets",
-        "https://user:secret@git.acme.example:8443/acme/widgets.git/",
-        "ssh://git@git.acme.example:22/acme/widgets.git",
-        "git@git.acme.example:acme/widgets.git",
-        "git.acme.example:/acme/widgets",
-        "git://git.acme.example/acme/widgets.git",
-    ],
-)
-def test_a_remote_is_read_in_every_common_spelling(url: str) -> None:
-    assert repository_of_remote(url) == WIDGETS
-
-
-@pytest.mark.parametrize(
-    "url", ["", "widgets", "/srv/git/widgets.git", "https://h/a/b/c.git", "https://h/a", "https:"]
-)
-def test_an_address_of_another_form_is_no_repository(url: str) -> None:
-    assert repository_of_remote(url) is None
-
-
-def test_pages_of_pull_requests_are_read_of_every_host() -> None:
-    for path in ("pull/17", "pulls/17", "pull-requests/17", "-/merge_requests/17"):
-        page = f"https://git.acme.example/acme/widgets/{path}"
-        assert pull_of_page(page) == (WIDGETS, 17)
-    assert pull_of_page("https://git.acme.example/acme/widgets/issues/17") == (None, None)
 
 
 def test_no_note_repeats_an_address_that_may_hold_a_credential() -> None:

@@ -13,23 +13,21 @@ import asyncio
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
 import aiohttp
 
-from benchmarks.data.generated import EventMaker
+from benchmarks.data.generated import EventMaker, with_pull
 from benchmarks.data.loading import FOLDER, Progress
+from benchmarks.running.requests_to_node import answers_seen
 from benchmarks.running.rest import wait_until_at_rest
 from indexing.models.event_aggregates import choose_bars
-from indexing.models.events import EventQuery, Outcome, StoredEvent
+from indexing.models.events import EventQuery, Outcome
 from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace, open_store
-from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.interface import Store
 from tests.servers.elasticsearch import Node
 
@@ -67,15 +65,10 @@ async def load(store: Store, events: int) -> None:
         say = Progress(f"events of {name}", count)
         for begin in range(0, count, _EVENTS_A_CALL):
             numbers = range(begin, min(count, begin + _EVENTS_A_CALL))
-            await store.write_events([_of_pull(maker.make(n, count), n) for n in numbers])
+            await store.write_events(
+                [with_pull(maker.make(n, count), 1 + n // _EVENTS_A_PULL) for n in numbers]
+            )
             say(len(numbers))
-
-
-def _of_pull(event: StoredEvent, number: int) -> StoredEvent:
-    """Return the event with one of many pull requests, unless it is of none."""
-    if event.pull_request is None:
-        return event
-    return replace(event, pull_request=1 + number // _EVENTS_A_PULL)
 
 
 def list_queries(types: Sequence[str], triggers: Sequence[str]) -> Iterator[tuple[str, EventQuery]]:
@@ -125,18 +118,10 @@ class Took:
     def __init__(self) -> None:
         self.milliseconds = 0
 
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        request = Connection.request
-
-        async def counting(connection: Connection, *args: Any, **options: Any) -> Any:
-            answer = await request(connection, *args, **options)
-            if isinstance(answer, dict):
-                self.milliseconds += answer.get("took", 0)
-            return answer
-
-        with patch.object(Connection, "request", counting):
-            yield
+    def see(self, answer: Any) -> None:
+        """Add what one answer says."""
+        if isinstance(answer, dict):
+            self.milliseconds += answer.get("took", 0)
 
 
 def _cpu_milliseconds(pid: int) -> float:
@@ -159,7 +144,7 @@ async def _measure_one(
         wait_until_at_rest(node.process.pid)
         took = Took()
         cpu, own = _cpu_milliseconds(node.process.pid), time.process_time()
-        with took.counted():
+        with answers_seen(took.see):
             found = await store.aggregate_events(query, bars)
         own = 1_000 * (time.process_time() - own)
         figures = Figures(took.milliseconds, _cpu_milliseconds(node.process.pid) - cpu, own)

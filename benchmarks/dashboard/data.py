@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 from itertools import islice, product
 from typing import Final
 
-from benchmarks.data.generated import EventMaker
+from benchmarks.data.generated import EventMaker, with_pull
 from benchmarks.data.loading import Progress
 from indexing.failures.traces import pack_trace
-from indexing.models.events import StoredEvent
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.models.quarantines import QuarantineRequest
 from indexing.names import RepositoryName
@@ -134,16 +133,7 @@ async def _load_events(store: Store, events: int, now: datetime) -> None:
     say = Progress("events", events)
     for begin in range(0, events, _EVENTS_A_CALL):
         numbers = range(begin, min(events, begin + _EVENTS_A_CALL))
-        await store.write_events([_of_pull(maker.make(n, events), n) for n in numbers])
+        await store.write_events(
+            [with_pull(maker.make(n, events), 1 + n // _EVENTS_A_PULL) for n in numbers]
+        )
         say(len(numbers))
-
-
-def _of_pull(event: StoredEvent, number: int) -> StoredEvent:
-    """Return the event with a pull request of its own, unless it is of none."""
-    if event.pull_request is None:
-        return event
-    pull = 1 + number // _EVENTS_A_PULL
-    body = event.body.replace(
-        b'"pull_request":%d,' % event.pull_request, b'"pull_request":%d,' % pull, 1
-    )
-    return replace(event, pull_request=pull, body=body)

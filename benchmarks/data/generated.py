@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -175,3 +175,12 @@ class EventMaker:
             outcome=template.outcome,
             body=beginning.encode() + self._rests[at],
         )
+
+
+def with_pull(event: StoredEvent, pull: int) -> StoredEvent:
+    """Return the event as one of that pull request, unless it is of none."""
+    if event.pull_request is None:
+        return event
+    stated = b'"pull_request":%d,'
+    body = event.body.replace(stated % event.pull_request, stated % pull, 1)
+    return replace(event, pull_request=pull, body=body)

@@ -6,20 +6,18 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
 from benchmarks.data.sizes import Size
 from benchmarks.results import History
+from benchmarks.running.requests_to_node import answers_seen
 from indexing.health.thresholds import WINDOW
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.interface import Store
 from service.cli.collecting import collecting_rarely
 
@@ -42,19 +40,8 @@ class Documents:
         self.read = 0
         self.written = 0
 
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        request = Connection.request
-
-        async def counting(connection: Connection, *args: Any, **options: Any) -> Any:
-            answer = await request(connection, *args, **options)
-            self._count(answer)
-            return answer
-
-        with patch.object(Connection, "request", counting):
-            yield
-
-    def _count(self, answer: Any) -> None:
+    def see(self, answer: Any) -> None:
+        """Count what one answer says."""
         if not isinstance(answer, dict):
             return
         for each in answer.get("responses", [answer]):
@@ -108,7 +95,7 @@ async def _measure_one(size: Size, name: str, depth: int, store: Store, folder: 
         run = _run_of(f"next-{number}")
         executions = _executions_of(size, run, _END + timedelta(minutes=number), number)
         began, used = time.perf_counter(), time.process_time()
-        with documents.counted():
+        with answers_seen(documents.see):
             await store.write_results(_REPOSITORY, {run: executions})
             await store.refresh_tests(_END, None, _REPOSITORY)
         seconds.append(time.perf_counter() - began)

@@ -60,15 +60,16 @@ def read_key() -> str:
     if not path.exists():
         FOLDER.mkdir(exist_ok=True)
         path.touch(mode=0o600)
-        path.write_text(_make_key()[0])
+        path.write_text(make_owner_key()[0])
     return path.read_text()
 
 
-def _make_key() -> tuple[str, ApplicationKey]:
+def make_owner_key(scope: Scope = Scope.READ) -> tuple[str, ApplicationKey]:
+    """Return a new key for all repositories of `OWNER`, and its record."""
     return make_key(
         key_id=make_key_id(),
         name="benchmark",
-        scope=Scope.READ,
+        scope=scope,
         owner=OWNER,
         repository=None,
         created_at=_now(),
@@ -76,7 +77,7 @@ def _make_key() -> tuple[str, ApplicationKey]:
 
 
 async def _add_key(text: str, open_store: OpenStore) -> None:
-    _, record = _make_key()
+    _, record = make_owner_key()
     async with _opened(open_store) as store:
         await store.add_key(replace(record, digest=digest_key(text)))
 

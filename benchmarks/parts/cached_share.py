@@ -21,6 +21,7 @@ from typing import Final
 import aiohttp
 
 from benchmarks.data.generated import MEASURED, name_of, quarantine_of
+from benchmarks.data.loading import make_owner_key
 from benchmarks.data.sizes import Size
 from benchmarks.results import CachedShare
 from benchmarks.running.cores import available_cores
@@ -30,7 +31,6 @@ from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.models.keys import Scope
 from indexing.store import open_store
-from service.auth.api_keys import make_key, make_key_id
 from service.cli.upload import open_upload
 from tests.places import Place, settings_of
 
@@ -71,14 +71,7 @@ def measure_cached_shares(size: Size, places: Mapping[str, NewPlace]) -> list[Ca
 
 async def _fill(place: Place) -> str:
     """Store a result of each test, and quarantines; return a key for everything."""
-    key, record = make_key(
-        key_id=make_key_id(),
-        name="benchmark",
-        scope=Scope.ADMIN,
-        owner=MEASURED.owner,
-        repository=None,
-        created_at=datetime.now(UTC),
-    )
+    key, record = make_owner_key(Scope.ADMIN)
     store = await open_store(place)
     try:
         await store.add_key(record)

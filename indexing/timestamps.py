@@ -26,6 +26,8 @@ _RFC_3339: Final = re.compile(
 _PLAIN: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?Z"
 )
+# The length of the plain form without a fraction.
+_WHOLE_SECONDS: Final = len("2026-01-31T12:00:00Z")
 
 
 def parse_timestamp(text: str) -> datetime:
@@ -63,6 +65,19 @@ def _parse_any(text: str) -> datetime:
     microsecond = int((fraction or "0").ljust(6, "0")[:6])
     local = datetime(year, month, day, hour, minute, second - leap, microsecond, tzinfo=zone)
     return (local + timedelta(seconds=leap)).astimezone(UTC)
+
+
+def normalise_timestamp(text: str) -> str:
+    """Return `format_timestamp(parse_timestamp(text))`; fast for texts in that form already.
+
+    Raises:
+        InvalidValueError: as `parse_timestamp`.
+    """
+    moment = parse_timestamp(text)
+    # A time in UTC without a fraction. A leap second is not plain.
+    if len(text) == _WHOLE_SECONDS and _PLAIN.fullmatch(text):
+        return text
+    return format_timestamp(moment)
 
 
 def format_timestamp(moment: datetime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, validates_schema
+from marshmallow import ValidationError
 
 from indexing.events.alternatives import ByMember, ByType
 from indexing.events.fields import (
@@ -65,8 +65,7 @@ class Conditions(OpenSchema):
     any_of = Array(Condition(), required=False, data_key="or", attribute="or")
     negated = Condition(required=False, data_key="not", attribute="not")
 
-    @validates_schema
-    def check_operator(self, data: dict[str, Any], **_: Any) -> None:
+    def check_members(self, data: dict[str, Any]) -> None:
         if len(data.keys() & {"and", "or", "not"}) != 1:
             raise ValidationError("must have exactly one of the members and, or, not")
 

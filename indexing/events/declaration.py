@@ -9,7 +9,7 @@ from typing import Any, Final
 from marshmallow import Schema, fields
 
 from indexing.events.envelope import Envelope
-from indexing.events.fields import OneOf, Part
+from indexing.events.fields import Member, OneOf, Part
 from indexing.events.outcomes import OutcomeRule
 from indexing.events.schema import OpenSchema
 
@@ -21,9 +21,7 @@ class EventType:
     `action.queue.checks_end` has `ActionQueueChecksEndMetadata` and `ActionQueueChecksEndEvent`.
     """
 
-    def __init__(
-        self, name: str, outcome: OutcomeRule, members: Mapping[str, fields.Field[Any]]
-    ) -> None:
+    def __init__(self, name: str, outcome: OutcomeRule, members: Mapping[str, Member]) -> None:
         self.name: Final = name
         self.outcome: Final = outcome
         self._members = members
@@ -44,6 +42,6 @@ class EventType:
         return Envelope.from_dict(members, name=f"{self._stem}Event")
 
 
-def declare(event_type: str, outcome: OutcomeRule, /, **members: fields.Field[Any]) -> EventType:
+def declare(event_type: str, outcome: OutcomeRule, /, **members: Member) -> EventType:
     """Declare the event type of that name; its metadata has these members, in this order."""
     return EventType(event_type, outcome, members)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from marshmallow import ValidationError
 
@@ -24,6 +24,7 @@ from indexing.events.json_text import (
     show,
 )
 from indexing.events.outcomes import decide_outcome
+from indexing.events.schema import OpenSchema
 from indexing.identifiers import derive_event_id
 from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.names import RepositoryName, parse_repository
@@ -38,7 +39,9 @@ MAX_REASONS: Final = 10
 MAX_VALUES: Final = 20_000
 
 # Building a schema costs a hundred times as much as using it.
-_SCHEMAS: Final = {name: declared.envelope() for name, declared in CATALOGUE.items()}
+_SCHEMAS: Final[Mapping[str, OpenSchema]] = {
+    name: cast(OpenSchema, declared.envelope()) for name, declared in CATALOGUE.items()
+}
 _ANY_TYPE: Final = Envelope()
 
 
@@ -108,12 +111,12 @@ def parse_event(line: bytes) -> ParsedEvent:
     if not isinstance(value, dict):
         raise RefusedEventError(("the line is not a JSON object",))
     errors = list(islice(find_bad_text(value, line), MAX_REASONS + 1))
-    ERRORS.set(Errors(MAX_REASONS + 1))
+    envelope = None
     try:
         envelope = _load(value)
-    except ValidationError as error:
-        errors.extend(islice(_flatten(error.messages, ()), MAX_REASONS + 1))
-    if errors:
+    except ValidationError:
+        errors.extend(islice(_find_errors(value), MAX_REASONS + 1))
+    if errors or envelope is None:
         raise RefusedEventError(_write(errors))
     repository = parse_repository(envelope["repository"])
     if "id" not in value:
@@ -131,18 +134,28 @@ def parse_event(line: bytes) -> ParsedEvent:
 
 
 def _load(value: dict[str, Any]) -> dict[str, Any]:
-    if "id" not in value:
-        # The schema requires an id; the real one is derived from the validated event later.
-        value = {"id": 0, **value}
+    """Return the event in its stored form; raise `ValidationError` without a path."""
     name = value.get("type")
     schema = _SCHEMAS.get(name) if isinstance(name, str) else None
-    if schema is not None:
-        loaded: dict[str, Any] = schema.load(value)
-        return loaded
-    messages = dict(_ANY_TYPE.validate(value))
-    if isinstance(name, str):
+    if schema is None:
+        raise ValidationError("is of no known type")
+    return schema.read(_with_id(value))
+
+
+def _find_errors(value: dict[str, Any]) -> Iterator[tuple[MemberPath, str]]:
+    """Yield each error of an event that is not valid, and its path."""
+    ERRORS.set(Errors(MAX_REASONS + 1))
+    name = value.get("type")
+    schema = _SCHEMAS.get(name, _ANY_TYPE) if isinstance(name, str) else _ANY_TYPE
+    messages = dict(schema.validate(_with_id(value)))
+    if isinstance(name, str) and schema is _ANY_TYPE:
         messages["type"] = [f"{show(name)} is none of the {len(CATALOGUE)} event types"]
-    raise ValidationError(messages)
+    yield from _flatten(messages, ())
+
+
+def _with_id(value: dict[str, Any]) -> dict[str, Any]:
+    # The schema requires an id; the real one is derived from the validated event later.
+    return value if "id" in value else {"id": 0, **value}
 
 
 def _derive_id(envelope: Mapping[str, Any], repository: RepositoryName) -> int:

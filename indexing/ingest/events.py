@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from indexing.accepted_times import check_accepted
 from indexing.errors import InvalidValueError
 from indexing.events.parsing import ParsedEvent, RefusedEventError, parse_event
+from indexing.ingest.ahead import one_ahead
 from indexing.ingest.counts import IngestCount, Progress
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.lines import Line
@@ -53,22 +57,37 @@ async def ingest_events(
         StoreError: the store failed; earlier batches are stored.
     """
     load = EventLoad(writer, source, refuse)
+    batches = _read_batches(load, lines, partial(read_event, only=only), clock)
+    # The store writes one batch while the next one is read.
+    async with aclosing(one_ahead(batches)) as ahead:
+        async for batch in ahead:
+            await load.store(batch)
+            if progress is not None:
+                end = batch.end
+                progress(lines=end.number, offset=end.offset + len(end.data))
+    await load.flush()
+    return load.count
+
+
+async def _read_batches(
+    load: EventLoad,
+    lines: Iterable[Line],
+    read: Callable[[Line, datetime], ParsedEvent],
+    clock: Callable[[], datetime],
+) -> AsyncGenerator[Batch]:
+    """Add the event of each line to the load; yield each full batch."""
     yielder = LoopYielder()
     for line in lines:
         if not is_blank(line):
             try:
-                event = read_event(line, clock(), only)
+                event = read(line, clock())
             except RefusedEventError as error:
                 load.refuse(line, error.reasons)
             else:
                 load.add(line, event)
         if load.is_full:
-            await load.flush()
-            if progress is not None:
-                progress(lines=line.number, offset=line.offset + len(line.data))
+            yield load.take()
         await yielder.yield_if_due()
-    await load.flush()
-    return load.count
 
 
 def is_blank(line: Line) -> bool:
@@ -96,28 +115,40 @@ def read_event(line: Line, now: datetime, only: RepositoryName | None = None) ->
     return event
 
 
+@dataclass(slots=True)
+class Batch:
+    """Events to store together, each with its line, and the size of all their bodies in bytes."""
+
+    events: list[tuple[Line, ParsedEvent]] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def end(self) -> Line:
+        """The line of the last event."""
+        return self.events[-1][0]
+
+
 class EventLoad:
-    """A load in progress: the current batch, and the counts so far."""
+    """A load in progress: the batch that is being filled, and the counts so far."""
 
     def __init__(self, writer: Writer, source: str, refuse: Callable[[RefusedLine], None]) -> None:
         self.count = IngestCount()
         self._writer = writer
         self._source = source
         self._refuse = refuse
-        self._batch: list[tuple[Line, ParsedEvent]] = []
-        self._bytes = 0
+        self._batch = Batch()
         self._spellings: dict[str, RepositoryName] = {}
 
     @property
     def is_full(self) -> bool:
-        """Whether to flush the batch before adding more to it."""
-        return len(self._batch) >= BATCH_EVENTS or self._bytes >= BATCH_BYTES
+        """Whether to store the batch before adding more to it."""
+        return len(self._batch.events) >= BATCH_EVENTS or self._batch.size >= BATCH_BYTES
 
     def add(self, line: Line, event: ParsedEvent) -> None:
         """Add the line's event to the batch."""
         self.count += IngestCount(read=1)
-        self._batch.append((line, event))
-        self._bytes += len(event.body)
+        self._batch.events.append((line, event))
+        self._batch.size += len(event.body)
 
     def refuse(self, line: Line, reasons: tuple[str, ...]) -> None:
         """Count a line without a storable event, and report it."""
@@ -128,25 +159,36 @@ class EventLoad:
         """Count lines without storable events, and report none of them."""
         self.count += IngestCount(read=count, refused=count)
 
+    def take(self) -> Batch:
+        """Return the batch for `store`, and begin another one."""
+        batch, self._batch = self._batch, Batch()
+        return batch
+
     async def flush(self) -> None:
-        """Store the batch.
+        """Store the batch that is being filled.
 
         Raises:
             StoreError: the store failed; earlier batches are stored.
         """
-        events = [event.finish(await self._spell(event.repository)) for _, event in self._batch]
+        await self.store(self.take())
+
+    async def store(self, batch: Batch) -> None:
+        """Store a batch; more events may be added to the next one meanwhile.
+
+        Raises:
+            StoreError: the store failed; earlier batches are stored.
+        """
+        events = [event.finish(await self._spell(event.repository)) for _, event in batch.events]
         if not events:
             return
         outcomes = await self._writer.write_events(events)
-        for (line, _), outcome in zip(self._batch, outcomes, strict=True):
+        for (line, _), outcome in zip(batch.events, outcomes, strict=True):
             if outcome in _REFUSALS:
                 self._refuse_line(line, (_REFUSALS[outcome],))
         self.count += IngestCount(
             written=outcomes.count(EventOutcome.WRITTEN),
             unchanged=outcomes.count(EventOutcome.UNCHANGED),
         )
-        self._batch.clear()
-        self._bytes = 0
 
     async def _spell(self, name: RepositoryName) -> RepositoryName:
         """Return the spelling of a repository that the store uses."""

@@ -12,6 +12,7 @@ from indexing.errors import InvalidValueError
 from indexing.timestamps import (
     format_timestamp,
     from_microseconds,
+    normalise_timestamp,
     parse_timestamp,
     to_microseconds,
 )
@@ -36,6 +37,7 @@ MOMENTS = st.datetimes(timezones=st.just(UTC))
 )
 def test_these_are_timestamps(text: str, expected: str) -> None:
     assert format_timestamp(parse_timestamp(text)) == expected
+    assert normalise_timestamp(text) == expected
 
 
 @pytest.mark.parametrize(

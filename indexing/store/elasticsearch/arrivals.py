@@ -75,7 +75,15 @@ def _is_in_time(stamped: int) -> bool:
 
 def _stamp(operations: Sequence[Operation], first: int) -> list[Operation]:
     return [
-        replace(each, source={**(each.source or {}), STAMP: first + number})
+        # `dataclasses.replace` takes three times as long.
+        Operation(
+            each.action,
+            each.index,
+            each.id,
+            each.routing,
+            {**(each.source or {}), STAMP: first + number},
+            each.guard,
+        )
         for number, each in enumerate(operations)
     ]
 

@@ -12,7 +12,7 @@ import gzip
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -45,14 +45,13 @@ class Preparing:
     async def ensure_repository(self, name: RepositoryName) -> None:
         """Do nothing: every repository is known here."""
 
-    async def write_executions(
+    async def write_results(
         self,
         repository: RepositoryName,  # noqa: ARG002 - the protocol names it
-        run: Run,
-        executions: Sequence[Execution],
+        results: Mapping[Run, Sequence[Execution]],
     ) -> ExecutionCount:
-        self.batches.append((run, executions))
-        return ExecutionCount(len(executions), 0)
+        self.batches.extend(results.items())
+        return ExecutionCount(sum(map(len, results.values())), 0)
 
     async def refresh_tests(
         self,

@@ -152,7 +152,7 @@ async def _load(service: Running, key: str, end: float) -> int:
         while time.monotonic() < end:
             loads += 1
             run, executions = _report(loads, range(READ, READ + LOADED))
-            await sink.write_executions(MEASURED, run, executions)
+            await sink.write_results(MEASURED, {run: executions})
             if refused:
                 raise RuntimeError(f"a report was refused: {refused[0]}")
     return loads

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ntpath
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
@@ -14,6 +15,7 @@ from typing import Final, Protocol
 from indexing.accepted_times import AcceptedTimes, accepted_times, check_accepted
 from indexing.errors import InvalidValueError
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
+from indexing.ingest.ahead import one_ahead
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.report_files import ReportFile
 from indexing.junit.cases import RefusedCase, ReportCase, ReportError
@@ -22,10 +24,13 @@ from indexing.models.repositories import Repository
 from indexing.names import RepositoryName, check_stored_name
 from indexing.store.interface import ExecutionCount, Steps
 from indexing.timestamps import format_timestamp
+from indexing.yielding import LoopYielder
 
 # The executions in one call of the store: enough to make its fixed cost negligible, few enough that
-# readers wait only milliseconds.
+# readers wait only milliseconds. Small reports share a call: some tools write one for each class.
 BATCH_EXECUTIONS: Final = 2_000
+# The characters of stack traces and messages from which a batch is full, to bound its memory.
+BATCH_TEXT: Final = 4 * 1024 * 1024
 
 _SUFFIXES: Final = (".xml", ".xml.gz")
 
@@ -70,13 +75,13 @@ class ReportProgress(Protocol):
 class ExecutionSink(Protocol):
     """The destination of executions: the part of `Writer` that a report needs, or a remote service.
 
-    An execution that `write_executions` refuses counts neither as written nor as unchanged.
+    An execution that `write_results` refuses counts neither as written nor as unchanged.
     """
 
     async def ensure_repository(self, name: RepositoryName) -> Repository | None: ...
 
-    async def write_executions(
-        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+    async def write_results(
+        self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount: ...
 
     async def refresh_tests(
@@ -125,19 +130,35 @@ async def ingest_reports(
     Raises:
         StoreError: the store failed; executions that were written before stay.
     """
-    todo = [found for request in requests for found in _expand(request)]
     ingest = _Ingest(sink, refuse, clock)
-    for done, item in enumerate(todo, start=1):
-        if isinstance(item, Refusal):
-            ingest.refuse(item)
-        else:
-            await ingest.load(item)
-        if progress is not None:
-            progress(done, len(todo))
+    batches = ingest.read_batches([each for one in requests for each in _expand(one)], progress)
+    # The store writes one batch while the next one is read.
+    async with aclosing(one_ahead(batches)) as ahead:
+        async for batch in ahead:
+            await ingest.write(batch)
     # Refresh only these repositories, because this call changed no others.
     for repository in ingest.repositories:
         await sink.refresh_tests(clock(), judged, repository)
     return ingest.count
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Executions to write together: `size` of them, with messages and traces of `text` bytes."""
+
+    repository: RepositoryName
+    results: dict[Run, list[Execution]] = field(default_factory=dict)
+    size: int = 0
+    text: int = 0
+
+    def add(self, run: Run, execution: Execution) -> None:
+        self.results.setdefault(run, []).append(execution)
+        self.size += 1
+        self.text += len(execution.failure_message or "") + len(execution.failure_trace or b"")
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= BATCH_EXECUTIONS or self.text >= BATCH_TEXT
 
 
 class _Ingest:
@@ -160,51 +181,84 @@ class _Ingest:
         """The repositories registered in this call; each may have new executions."""
         return tuple(self._known.values())
 
-    def refuse(self, refusal: Refusal) -> None:
-        self.count += IngestCount(read=1, refused=1)
-        self._report_refusal(refusal)
+    async def read_batches(
+        self, requests: Sequence[ReportRequest | Refusal], progress: ReportProgress | None
+    ) -> AsyncGenerator[_Batch]:
+        """Read all reports; yield batches of the executions of one repository each."""
+        batch: _Batch | None = None
+        yielder = LoopYielder()
+        for done, request in enumerate(requests, start=1):
+            if isinstance(request, Refusal):
+                self._refuse(request)
+            elif (file := self._examine(request)) is not None:
+                if batch is not None and batch.repository != request.repository:
+                    yield batch
+                    batch = None
+                # A report without cases registers its repository too.
+                batch = batch or _Batch(request.repository)
+                for execution in self._read(request, file):
+                    batch.add(request.run, execution)
+                    if batch.is_full:
+                        yield batch
+                        batch = _Batch(request.repository)
+                    await yielder.yield_if_due()
+            if progress is not None:
+                progress(done, len(requests))
+            await yielder.yield_if_due()
+        if batch is not None:
+            yield batch
 
-    async def load(self, request: ReportRequest) -> None:
-        try:
-            now = self._clock()
-            check_run(request.run)
-            check_started_at(request.started_at, now)
-            times = accepted_times(now)
-            file = ReportFile.examine(request.path)
-            await self._ensure_repository(request.repository)
-            batch: list[Execution] = []
-            for case, ordinal in file.read_cases():
-                if isinstance(case, RefusedCase):
-                    self.refuse(Refusal(name_file(request.path), case.line, case.reason))
-                    continue
-                finished_at = _choose_time(request, file, case, times)
-                if finished_at is None:
-                    self.refuse(_refuse_undated(request, file, case))
-                    continue
-                batch.append(_to_execution(request, file, case, ordinal, finished_at))
-                if len(batch) == BATCH_EXECUTIONS:
-                    await self._write(request, batch)
-                    batch = []
-            if batch:
-                await self._write(request, batch)
-        except ReportError as error:
-            self.refuse(Refusal(name_file(request.path), error.line, error.reason))
-        except InvalidValueError as error:
-            self.refuse(Refusal(name_file(request.path), None, str(error)))
-
-    async def _ensure_repository(self, repository: RepositoryName) -> None:
+    async def write(self, batch: _Batch) -> None:
+        """Write a batch; register its repository before, even if the batch is empty."""
+        repository = batch.repository
         if repository.key not in self._known:
             await self._sink.ensure_repository(repository)
             self._known[repository.key] = repository
-
-    async def _write(self, request: ReportRequest, batch: list[Execution]) -> None:
-        done = await self._sink.write_executions(request.repository, request.run, batch)
+        if not batch.size:
+            return
+        done = await self._sink.write_results(repository, batch.results)
         self.count += IngestCount(
-            read=len(batch),
+            read=batch.size,
             written=done.written,
             unchanged=done.unchanged,
-            refused=len(batch) - done.written - done.unchanged,
+            refused=batch.size - done.written - done.unchanged,
         )
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self.count += IngestCount(read=1, refused=1)
+        self._report_refusal(refusal)
+
+    def _examine(self, request: ReportRequest) -> ReportFile | None:
+        """Return the report, or refuse it."""
+        try:
+            check_run(request.run)
+            check_started_at(request.started_at, self._clock())
+            return ReportFile.examine(request.path)
+        except (ReportError, InvalidValueError) as error:
+            self._refuse_file(request, error)
+            return None
+
+    def _read(self, request: ReportRequest, file: ReportFile) -> Iterator[Execution]:
+        """Yield the executions of a report; refuse the cases that cannot be stored."""
+        times = accepted_times(self._clock())
+        try:
+            for case, ordinal in file.read_cases():
+                if isinstance(case, RefusedCase):
+                    self._refuse(Refusal(name_file(request.path), case.line, case.reason))
+                    continue
+                finished_at = _choose_time(request, file, case, times)
+                if finished_at is None:
+                    self._refuse(_refuse_undated(request, file, case))
+                    continue
+                yield _to_execution(request, file, case, ordinal, finished_at)
+        except ReportError as error:
+            self._refuse_file(request, error)
+
+    def _refuse_file(self, request: ReportRequest, error: ReportError | InvalidValueError) -> None:
+        line, reason = None, str(error)
+        if isinstance(error, ReportError):
+            line, reason = error.line, error.reason
+        self._refuse(Refusal(name_file(request.path), line, reason))
 
 
 def _choose_time(

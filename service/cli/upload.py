@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
@@ -39,7 +39,7 @@ async def open_upload(
 
 
 class Uploader:
-    """A sink of executions: each call of `write_executions` is one or more requests.
+    """A sink of executions: each run in a call of `write_results` is one or more requests.
 
     Batches sent before an error stay stored; uploads are idempotent. `refuse` receives a message
     for results that the service rejects, and for results that no span can represent.
@@ -62,14 +62,23 @@ class Uploader:
         """Nothing to do: the service recomputes derived data itself."""
         return 0
 
-    async def write_executions(
-        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+    async def write_results(
+        self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:
-        """Upload the executions. Duplicates count as written.
+        """Upload the executions, run by run. Duplicates count as written.
 
         Raises:
             UploadError: a batch was not accepted, and retries failed or would be useless.
         """
+        accepted = [
+            await self._upload(repository, run, executions) for run, executions in results.items()
+        ]
+        return ExecutionCount(written=sum(accepted), unchanged=0)
+
+    async def _upload(
+        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+    ) -> int:
+        """Upload the executions of a run; return how many were accepted."""
         sendable = [execution for execution in executions if fits_a_span(execution)]
         if len(sendable) < len(executions):
             unfit = next(execution for execution in executions if not fits_a_span(execution))
@@ -85,7 +94,7 @@ class Uploader:
             accepted += batch.spans - rejected
             if rejected:
                 self._refuse(f"{rejected} results, by the service: {reason}")
-        return ExecutionCount(written=accepted, unchanged=0)
+        return accepted
 
     async def _send(self, repository: RepositoryName, batch: EncodedBatch) -> tuple[int, str]:
         """Send the batch; return the number of rejected spans and the reason."""

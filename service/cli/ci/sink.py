@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -36,17 +36,17 @@ class CollectingSink:
     async def ensure_repository(self, name: RepositoryName) -> Repository | None:
         return await self.attempt(self._sink.ensure_repository(name))
 
-    async def write_executions(
-        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
+    async def write_results(
+        self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:
         """Collect the executions and pass them on; those not passed on count as unchanged."""
-        self.results.add(executions)
+        for executions in results.values():
+            self.results.add(executions)
         if self.failure is None:
-            work = self._sink.write_executions(repository, run, executions)
-            count = await self.attempt(work)
+            count = await self.attempt(self._sink.write_results(repository, results))
             if count is not None:
                 return count
-        return ExecutionCount(written=0, unchanged=len(executions))
+        return ExecutionCount(written=0, unchanged=sum(map(len, results.values())))
 
     async def refresh_tests(
         self, now: datetime, progress: Steps | None, repository: RepositoryName | None

@@ -50,7 +50,7 @@ class Upload:
         async with open_upload(url, TOKEN, refuse=self.refused.append, sleep=note) as sink:
             await sink.ensure_repository(repository)
             executions = make_executions(RUN, RESULTS, repository=repository)
-            count = await sink.write_executions(repository, RUN, executions)
+            count = await sink.write_results(repository, {RUN: executions})
             await sink.refresh_tests(NOON, None, repository)
             return count
 
@@ -169,7 +169,8 @@ async def test_results_that_no_span_can_represent_are_refused_and_the_rest_is_se
     refused: list[str] = []
     late = make_executions(RUN, RESULTS[:1], datetime(9999, 1, 1, tzinfo=UTC))
     async with open_upload(receiver.url, TOKEN, refuse=refused.append) as sink:
-        count = await sink.write_executions(WIDGETS, RUN, [*late, *make_executions(RUN, RESULTS)])
+        results = {RUN: [*late, *make_executions(RUN, RESULTS)]}
+        count = await sink.write_results(WIDGETS, results)
     assert count == ExecutionCount(2, 0)
     assert "1 results" in refused[0]
     assert "year 9999" in refused[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
@@ -54,11 +55,45 @@ _ARRIVALS_A_MARKER: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
-    """An execution and its run."""
+class _KnownRun:
+    """A run, and the ids that its executions share."""
 
     run: Run
+    id: str
+    arrival_id: str
+
+    @classmethod
+    def of(cls, repository: RepositoryName, run: Run) -> _KnownRun:
+        return cls(
+            run, derive_run_id(repository, run).hex(), derive_arrival_id(repository, run).hex()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """An execution, its run, and the id of its test, also as text."""
+
+    run: _KnownRun
     execution: Execution
+    test_id: uuid.UUID
+    test: str
+
+
+def _list_results(
+    repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
+) -> list[_Result]:
+    """Return every execution with its ids, each of which is derived once."""
+    test_ids: dict[str, tuple[uuid.UUID, str]] = {}
+    listed = []
+    for run, executions in results.items():
+        known = _KnownRun.of(repository, run)
+        for execution in executions:
+            ids = test_ids.get(execution.test_name)
+            if ids is None:
+                test_id = derive_test_id(repository, execution.test_name)
+                ids = test_ids[execution.test_name] = (test_id, str(test_id))
+            listed.append(_Result(known, execution, *ids))
+    return listed
 
 
 async def write_results(
@@ -77,28 +112,19 @@ async def _write(
     repository: RepositoryName,
     results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
-    given = [
-        _Result(run, execution) for run, executions in results.items() for execution in executions
-    ]
+    given = _list_results(repository, results)
     retention, there = await _look_up(cluster, repository, given)
     if not given:
         return ExecutionCount(0, 0)
     routing = routing_of(repository)
-    names = {
-        str(derive_test_id(repository, each.execution.test_name)): each.execution.test_name
-        for each in given
-    }
+    names = {each.test: each.execution.test_name for each in given}
     marker_id = new_marker_id()
     # Runs that differ only by their commits have the same id and are judged together.
-    jobs = frozenset(derive_run_id(repository, run).hex() for run in results)
-    counted = frozenset(
-        (derive_arrival_id(repository, run).hex(), day)
-        for run, executions in results.items()
-        for day in {day_of(execution.finished_at) for execution in executions}
-    )
+    jobs = frozenset(each.run.id for each in given)
+    counted = frozenset((each.run.arrival_id, day_of(each.execution.finished_at)) for each in given)
     follow_up = FollowUp(runs=jobs, arrivals=counted)
     before = marker_operation(cluster, marker_id, routing, names, ahead=True, follow_up=follow_up)
-    planning = _plan(cluster, repository, given, retention, there)
+    planning = _plan(cluster, routing, given, retention, there)
     if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
         operations, _ = await run_both(planning, _mark_before(cluster, before, routing, names))
     else:
@@ -111,7 +137,7 @@ async def _write(
     outcomes = await _store(cluster, operations, len(given))
     if len(given) > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
-    arrivals = _arrivals_of(repository, given, outcomes)
+    arrivals = _arrivals_of(given, outcomes)
     after = marker_operation(
         cluster, marker_id, routing, names, follow_up=follow_up, arrivals=arrivals
     )
@@ -123,21 +149,17 @@ async def _write(
 
 
 def _arrivals_of(
-    repository: RepositoryName, results: Sequence[_Result], outcomes: Sequence[Outcome | None]
+    results: Sequence[_Result], outcomes: Sequence[Outcome | None]
 ) -> dict[str, list[Arrival]] | None:
     """Return the arrivals for the marker; None if they are too many for one marker."""
     if len(results) > _ARRIVALS_A_MARKER:
         return None
-    runs: dict[Run, str] = {}
     arrivals: dict[str, list[Arrival]] = {}
     for result, outcome in zip(results, outcomes, strict=True):
-        run_id = runs.get(result.run)
-        if run_id is None:
-            run_id = runs[result.run] = derive_run_id(repository, result.run).hex()
-        test_id = str(derive_test_id(repository, result.execution.test_name))
+        known = result.run
         is_new = outcome is not None and outcome.done
-        arrivals.setdefault(test_id, []).append(
-            arrival_of(result.run, run_id, result.execution, is_new=is_new)
+        arrivals.setdefault(result.test, []).append(
+            arrival_of(known.run, known.id, result.execution, is_new=is_new)
         )
     return arrivals
 
@@ -163,7 +185,7 @@ async def _mark_before(
 
 async def _plan(
     cluster: Cluster,
-    repository: RepositoryName,
+    routing: str,
     results: Sequence[_Result],
     retention: Retention,
     there: Mapping[str, _Place] | None,
@@ -174,14 +196,14 @@ async def _plan(
     """
     if there is None:
         executions = [result.execution for result in results]
-        there = await _find_stored(cluster, repository, executions, retention)
+        there = await _find_stored(cluster, routing, executions, retention)
     operations: dict[int, Operation] = {}
     yielder = LoopYielder()
     for number, result in enumerate(results):
         place = there.get(result.execution.id.hex())
         if place is not None and not place.dropped:
             continue
-        operations[number] = _operation_of(cluster, repository, result, retention.epoch, place)
+        operations[number] = _operation_of(cluster, routing, result, retention.epoch, place)
         await yielder.yield_if_due()
     return operations
 
@@ -243,7 +265,7 @@ async def _look_up(
 
 async def _find_stored(
     cluster: Cluster,
-    repository: RepositoryName,
+    routing: str,
     executions: Sequence[Execution],
     retention: Retention,
 ) -> dict[str, _Place]:
@@ -261,7 +283,7 @@ async def _find_stored(
             "_source": [TIME, "epoch"],
         }
         async for hits in scan(
-            cluster.connection, cluster.layout.executions, body, routing=routing_of(repository)
+            cluster.connection, cluster.layout.executions, body, routing=routing
         ):
             for hit in hits:
                 dropped = retention.is_dropped(hit["_source"], TIME)
@@ -276,24 +298,23 @@ def _slice_of(cluster: Cluster, execution: Execution) -> str:
 
 def _operation_of(
     cluster: Cluster,
-    repository: RepositoryName,
+    routing: str,
     result: _Result,
     epoch: int,
     place: _Place | None,
 ) -> Operation:
-    run, execution = result.run, result.execution
-    routing = routing_of(repository)
+    known, execution = result.run, result.execution
+    run = known.run
     index = _slice_of(cluster, execution)
-    test_id = derive_test_id(repository, execution.test_name)
-    failure_id = identify_failure(test_id, execution)
+    failure_id = identify_failure(result.test_id, execution)
     trace = execution.failure_trace
     overwrites = place is not None and place.index == index
     source: dict[str, Any] = {
         "repository_id": routing,
         "execution_id": execution.id.hex(),
-        "test_id": str(test_id),
-        "run": derive_run_id(repository, run).hex(),
-        "arrival": derive_arrival_id(repository, run).hex(),
+        "test_id": result.test,
+        "run": known.id,
+        "arrival": known.arrival_id,
         "run_id": run.run_id,
         "attempt": run.attempt,
         "pipeline_name": run.pipeline_name,

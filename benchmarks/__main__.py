@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +19,6 @@ from benchmarks.data.loading import FOLDER, load, read_key
 from benchmarks.data.sizes import SIZES, Size, StoreSize
 from benchmarks.keeping import read_results, write_results
 from benchmarks.load.wrk import ensure_wrk
-from benchmarks.load_targets import HISTORY_STORES
 from benchmarks.parts.bench import Conditions
 from benchmarks.parts.cached_share import measure_cached_shares
 from benchmarks.parts.flood import measure_flood
@@ -94,25 +92,13 @@ def _throughput(run: Run) -> dict[str, Any]:
 
 
 def _ingest(run: Run) -> dict[str, Any]:
-    return {"speeds": tuple(measure_ingest(run.size, _new_stores(run), run.elasticsearch_url))}
-
-
-def _new_stores(run: Run) -> dict[str, Any]:
-    sqlite, elasticsearch = HISTORY_STORES
-    stores: dict[str, Any] = {sqlite: open_store}
-    if run.elasticsearch_url is not None:
-        stores[elasticsearch] = partial(_open_new, run.elasticsearch_url)
-    return stores
+    places = new_places(run.elasticsearch_url)
+    return {"speeds": tuple(measure_ingest(run.size, places, run.elasticsearch_url))}
 
 
 def _small_writes(run: Run) -> dict[str, Any]:
     url = run.elasticsearch_url
     return {"small_writes": None if url is None else measure_small_writes(url)}
-
-
-async def _open_new(url: str, folder: Path) -> Any:
-    # The name of a temporary folder is unique.
-    return await open_store(ElasticsearchPlace((url,), f"bench-{folder.name.lower()}"))
 
 
 PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
@@ -123,7 +109,9 @@ PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
     "growth": lambda run: {"costs": tuple(measure_growth(run.size, run.load, run.logs))},
     "ingest": _ingest,
     "small_writes": _small_writes,
-    "history": lambda run: {"histories": tuple(measure_history(run.size, _new_stores(run)))},
+    "history": lambda run: {
+        "histories": tuple(measure_history(run.size, new_places(run.elasticsearch_url)))
+    },
     "loaders": lambda run: {
         "loaders": tuple(measure_loaders(run.size, new_places(run.elasticsearch_url)))
     },

@@ -28,7 +28,8 @@ LOADERS_RATIO: Final = 2.0
 CACHED_SHARE: Final = 0.9
 
 EVENTS: Final = "events"
-EXECUTIONS: Final = "executions"
+NEW_TESTS: Final = "executions of new tests"
+SAME_TESTS: Final = "executions of the same tests"
 PLAINLY: Final = "plain bulk into Elasticsearch"
 
 
@@ -59,7 +60,11 @@ def load_targets() -> list[Target]:
         *(_of_history(store) for store in HISTORY_STORES),
         *(
             _of_bulk(kind, store, bound)
-            for kind, bound in ((EVENTS, EVENTS_OF_BULK), (EXECUTIONS, EXECUTIONS_OF_BULK))
+            for kind, bound in (
+                (EVENTS, EVENTS_OF_BULK),
+                (NEW_TESTS, EXECUTIONS_OF_BULK),
+                (SAME_TESTS, EXECUTIONS_OF_BULK),
+            )
             for store in HISTORY_STORES
         ),
         *_of_documents(),

@@ -19,16 +19,20 @@ def event_text(count: int) -> bytes:
     return b"".join(maker.make(number, count).body + b"\n" for number in range(count))
 
 
-def write_reports(folder: Path, executions: int) -> list[ReportRequest]:
-    """Write reports with this number of executions in total, each report with its own run."""
+def write_reports(folder: Path, executions: int, *, same_tests: bool) -> list[ReportRequest]:
+    """Write reports with this number of executions in total, each report with its own run.
+
+    With `same_tests`, all of them have the same tests; otherwise each has its own.
+    """
     return [
-        _write_report(folder, number, min(CASES_A_REPORT, executions - start))
+        _write_report(
+            folder, number, 0 if same_tests else start, min(CASES_A_REPORT, executions - start)
+        )
         for number, start in enumerate(range(0, executions, CASES_A_REPORT))
     ]
 
 
-def _write_report(folder: Path, number: int, cases: int) -> ReportRequest:
-    first = number * CASES_A_REPORT
+def _write_report(folder: Path, number: int, first: int, cases: int) -> ReportRequest:
     path = folder / f"report-{number}.xml"
     # The form that pytest writes: the class with its module, and the function beside it.
     path.write_text(

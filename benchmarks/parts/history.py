@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.data.sizes import Size
 from benchmarks.results import History
+from benchmarks.running.new_stores import NewPlace
 from benchmarks.running.requests_to_node import answers_seen
 from indexing.health.thresholds import WINDOW
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
+from indexing.store import open_store
 from indexing.store.interface import Store
 from service.cli.collecting import collecting_rarely
+from tests.places import Place
 
 _REPOSITORY: Final = RepositoryName("acme", "monorepo")
 # The end of the last day of the history; the reports that are timed arrive on the next one.
@@ -28,9 +30,6 @@ _REPORTS: Final = 5
 _EXECUTIONS_A_CALL: Final = 20_000
 # One result in this many fails.
 _FAILING: Final = 97
-
-# Opens a new, empty store in a folder of its own.
-OpenNew = Callable[[Path], Awaitable[Store]]
 
 
 class Documents:
@@ -55,22 +54,22 @@ class Documents:
         self.written += answer.get("result") in ("created", "updated", "deleted")
 
 
-def measure_history(size: Size, stores: Mapping[str, OpenNew]) -> list[History]:
+def measure_history(size: Size, places: Mapping[str, NewPlace]) -> list[History]:
     """Return the cost at each depth of history, over each kind of store."""
     # As the commands do.
     with collecting_rarely():
-        return asyncio.run(_measure(size, stores))
+        return asyncio.run(_measure(size, places))
 
 
-async def _measure(size: Size, stores: Mapping[str, OpenNew]) -> list[History]:
+async def _measure(size: Size, places: Mapping[str, NewPlace]) -> list[History]:
     found = []
     for depth in size.history_depths:
-        for name, open_new in stores.items():
-            with tempfile.TemporaryDirectory() as folder:
-                store = await open_new(Path(folder))
+        for name, new_place in places.items():
+            with new_place() as place:
+                store = await open_store(place)
                 try:
                     await store.ensure_repository(_REPOSITORY)
-                    found.append(await _measure_one(size, name, depth, store, Path(folder)))
+                    found.append(await _measure_one(size, name, depth, store, place))
                 finally:
                     await store.close()
             history = found[-1]
@@ -83,7 +82,7 @@ async def _measure(size: Size, stores: Mapping[str, OpenNew]) -> list[History]:
     return found
 
 
-async def _measure_one(size: Size, name: str, depth: int, store: Store, folder: Path) -> History:
+async def _measure_one(size: Size, name: str, depth: int, store: Store, place: Place) -> History:
     await _fill(size, depth, store)
     began = time.perf_counter()
     await store.rebuild(_END)
@@ -108,13 +107,16 @@ async def _measure_one(size: Size, name: str, depth: int, store: Store, folder: 
         read=documents.read / loaded,
         written=documents.written / loaded,
         recomputed=size.history_tests / rebuilt if depth else 0.0,
-        disk=_size_of(folder) / (loaded + depth * size.history_tests),
+        disk=_size_of(place) / (loaded + depth * size.history_tests),
         cpu=min(cpu),
     )
 
 
-def _size_of(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+def _size_of(place: Place) -> int:
+    """Return the bytes of a file's folder; those of a node are not asked for."""
+    if not isinstance(place, Path):
+        return 0
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
 
 
 async def _fill(size: Size, depth: int, store: Store) -> None:

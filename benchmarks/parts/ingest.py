@@ -1,4 +1,7 @@
-"""The speed of loading events and executions into a store, compared with parsing alone."""
+"""The speed of loading events and executions into a store, compared with parsing alone.
+
+Executions are of new tests, each with one, or all reports have the same tests.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,23 @@ from benchmarks.data.generated import EventMaker
 from benchmarks.data.input import CASES_A_REPORT, event_text, write_reports
 from benchmarks.data.sizes import Size
 from benchmarks.load_reports import Preparing
-from benchmarks.load_targets import EVENTS, EXECUTIONS, PLAINLY
+from benchmarks.load_targets import EVENTS, NEW_TESTS, PLAINLY, SAME_TESTS
 from benchmarks.parts import plain_bulk
 from benchmarks.results import Speed
+from benchmarks.running.new_stores import NewPlace
 from indexing.ingest.events import ingest_events
 from indexing.ingest.junit import ExecutionSink, ReportRequest, ingest_reports
 from indexing.ingest.lines import Line, split_lines
 from indexing.models.events import StoredEvent
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
-from indexing.store.interface import EventOutcome, Store, Writer
+from indexing.store import open_store
+from indexing.store.interface import EventOutcome, Writer
 
 READING: Final = "reading and checking alone"
 
 _ROUNDS: Final = 3
 
-# Opens a new, empty store in a folder of its own.
-OpenNew = Callable[[Path], Awaitable[Store]]
 # Loads all data of one kind into the given sink.
 Load = Callable[[object], Awaitable[None]]
 # Runs one way of loading; returns its seconds.
@@ -50,46 +53,59 @@ class Discarding:
 
 
 def measure_ingest(
-    size: Size, stores: Mapping[str, OpenNew], elasticsearch_url: str | None
+    size: Size, places: Mapping[str, NewPlace], elasticsearch_url: str | None
 ) -> list[Speed]:
-    """Measure both kinds: parsing alone, loading into each kind of new store, a plain load."""
-    with tempfile.TemporaryDirectory() as folder:
-        reports = write_reports(Path(folder), size.ingest_executions)
-        return asyncio.run(_measure(size, reports, stores, elasticsearch_url))
+    """Measure each kind: parsing alone, loading into each kind of new store, a plain load."""
+    return asyncio.run(_measure(size, places, elasticsearch_url))
 
 
 async def _measure(
-    size: Size,
+    size: Size, places: Mapping[str, NewPlace], elasticsearch_url: str | None
+) -> list[Speed]:
+    speeds = await _measure_events(size, places, elasticsearch_url)
+    for kind in (NEW_TESTS, SAME_TESTS):
+        with tempfile.TemporaryDirectory() as folder:
+            reports = write_reports(
+                Path(folder), size.ingest_executions, same_tests=kind == SAME_TESTS
+            )
+            speeds += await _measure_reports(kind, reports, places, elasticsearch_url)
+    return speeds
+
+
+async def _measure_events(
+    size: Size, places: Mapping[str, NewPlace], elasticsearch_url: str | None
+) -> list[Speed]:
+    count = size.ingest_events
+    lines = list(split_lines(event_text(count)))
+    ways = _ways(partial(_load_events, lines=lines), Discarding, places)
+    if elasticsearch_url is not None:
+        maker = EventMaker()
+        made = [maker.make(number, count) for number in range(count)]
+        ways[PLAINLY] = partial(plain_bulk.time_events, elasticsearch_url, made)
+    return await _speeds(EVENTS, len(lines), ways)
+
+
+async def _measure_reports(
+    kind: str,
     reports: Sequence[ReportRequest],
-    stores: Mapping[str, OpenNew],
+    places: Mapping[str, NewPlace],
     elasticsearch_url: str | None,
 ) -> list[Speed]:
-    lines = list(split_lines(event_text(size.ingest_events)))
-    load_events = partial(_load_events, lines=lines)
-    load_reports = partial(_load_reports, reports=reports)
-    events = _ways(load_events, Discarding, stores)
-    executions = _ways(load_reports, Preparing, stores)
+    load = partial(_load_reports, reports=reports)
+    ways = _ways(load, Preparing, places)
     if elasticsearch_url is not None:
-        maker, count = EventMaker(), size.ingest_events
-        made = [maker.make(number, count) for number in range(count)]
         prepared = Preparing()
-        await load_reports(prepared)
-        events[PLAINLY] = partial(plain_bulk.time_events, elasticsearch_url, made)
-        executions[PLAINLY] = partial(
-            plain_bulk.time_executions, elasticsearch_url, prepared.batches
-        )
-    return [
-        *await _speeds(EVENTS, len(lines), events),
-        *await _speeds(EXECUTIONS, len(reports) * CASES_A_REPORT, executions),
-    ]
+        await load(prepared)
+        ways[PLAINLY] = partial(plain_bulk.time_executions, elasticsearch_url, prepared.batches)
+    return await _speeds(kind, len(reports) * CASES_A_REPORT, ways)
 
 
 def _ways(
-    load: Load, nowhere: Callable[[], object], stores: Mapping[str, OpenNew]
+    load: Load, nowhere: Callable[[], object], places: Mapping[str, NewPlace]
 ) -> dict[str, Way]:
     ways: dict[str, Way] = {READING: lambda: _timed(load, nowhere())}
-    for name, open_new in stores.items():
-        ways[name] = partial(_timed_over_new, open_new, load)
+    for name, new_place in places.items():
+        ways[name] = partial(_timed_over_new, new_place, load)
     return ways
 
 
@@ -129,9 +145,9 @@ async def _timed(load: Load, sink: object) -> float:
     return time.perf_counter() - start
 
 
-async def _timed_over_new(open_new: OpenNew, load: Load) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        store = await open_new(Path(folder))
+async def _timed_over_new(new_place: NewPlace, load: Load) -> float:
+    with new_place() as place:
+        store = await open_store(place)
         try:
             return await _timed(load, store)
         finally:

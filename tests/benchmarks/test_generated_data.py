@@ -111,7 +111,7 @@ def test_numbered_requests_of_lists_are_all_different(path_of: object) -> None:
 
 def test_what_is_loaded_against_the_clock_is_read_whole(tmp_path: Path) -> None:
     assert len(event_text(20).splitlines()) == 20
-    reports = write_reports(tmp_path, 1_500)
+    reports = write_reports(tmp_path, 1_500, same_tests=False)
     assert len(reports) == 2
     with reports[1].path.open("rb") as stream:
         cases = [found for found in read_report(stream) if isinstance(found, ReportCase)]
@@ -119,6 +119,17 @@ def test_what_is_loaded_against_the_clock_is_read_whole(tmp_path: Path) -> None:
     expected = [".".join(name_of(number).rsplit("::", 1)) for number in (1_000, 1_001)]
     assert [case.test_name for case in cases[:2]] == expected
     assert len(cases) == 500
+
+
+def test_reports_of_the_same_tests_begin_with_the_first_one(tmp_path: Path) -> None:
+    reports = write_reports(tmp_path, 1_500, same_tests=True)
+    names = []
+    for report in reports:
+        with report.path.open("rb") as stream:
+            names.append(
+                next(c.test_name for c in read_report(stream) if isinstance(c, ReportCase))
+            )
+    assert names == [".".join(name_of(0).rsplit("::", 1))] * 2
 
 
 def test_growth_queries_a_growing_repository_and_a_constant_one() -> None:

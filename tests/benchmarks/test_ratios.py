@@ -114,7 +114,11 @@ INTO = "into Elasticsearch"
 LOADS = Results(
     speeds=tuple(
         Speed(kind, way, rate)
-        for kind, part in (("events", 500), ("executions", 350))
+        for kind, part in (
+            ("events", 500),
+            ("executions of new tests", 350),
+            ("executions of the same tests", 350),
+        )
         for way, rate in ((INTO, part), ("plain bulk into Elasticsearch", 1_000))
     ),
     histories=(
@@ -134,7 +138,8 @@ def verdicts_on_loads(results: Results) -> list[bool | None]:
         for words in (
             f"a report {INTO} with 3,000 executions a test, times one with 30",
             f"events a second, {INTO}, of plain bulk into Elasticsearch",
-            f"executions a second, {INTO}, of plain bulk into Elasticsearch",
+            f"executions of new tests a second, {INTO}, of plain bulk into Elasticsearch",
+            f"executions of the same tests a second, {INTO}, of plain bulk into Elasticsearch",
             f"documents read for each execution {INTO}, with 30 executions a test",
             f"documents written for each execution {INTO}, with 30 executions a test",
             "tests rebuilt a second on Elasticsearch, with 30 executions each",
@@ -145,7 +150,7 @@ def verdicts_on_loads(results: Results) -> list[bool | None]:
 
 
 def test_targets_of_loads_hold_at_their_bounds() -> None:
-    assert verdicts_on_loads(LOADS) == [True] * 8
+    assert verdicts_on_loads(LOADS) == [True] * 9
 
 
 def test_no_target_of_loads_holds_beyond_its_bound() -> None:
@@ -161,8 +166,8 @@ def test_no_target_of_loads_holds_beyond_its_bound() -> None:
         loaders=(Loaders(INTO, 4, 40, 100.0, 199.0),),
         cached_shares=(CachedShare(INTO, 100, 11, 3),),
     )
-    assert verdicts_on_loads(worse) == [False] * 8
+    assert verdicts_on_loads(worse) == [False] * 9
 
 
 def test_loads_that_were_not_measured_do_not_hold() -> None:
-    assert verdicts_on_loads(Results()) == [None] * 8
+    assert verdicts_on_loads(Results()) == [None] * 9

@@ -6,6 +6,7 @@ Each command is imported when it is called; `mergewatch --help` and shell comple
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import Any, Final
 import click
 
 from indexing.errors import MergewatchError, StoreUnavailableError
+from service.config.prefix import PREFIX
 
 # The exit status that a shell reports for a process killed by SIGINT.
 INTERRUPTED: Final = 128 + signal.SIGINT
@@ -69,10 +71,31 @@ class _Commands(click.Group):
             kind = click.UsageError if isinstance(error, SettingsError) else click.ClickException
             raise kind(str(error)) from error
         except OSError as error:
-            # A full disk is no bug; standard output may be a file on it.
-            if error.errno != errno.ENOSPC:
-                raise
-            raise click.ClickException(f"writing failed: {error.strerror}") from error
+            raise _explain(error) from error
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        # Prints the help and the version.
+        try:
+            return super().make_context(*args, **kwargs)
+        except OSError as error:
+            raise _explain(error) from error
+
+
+def _explain(error: OSError) -> Exception:
+    """Return the error to raise for one that no command expected."""
+    # A full disk is no bug; standard output may be a file on it.
+    if error.errno == errno.ENOSPC:
+        return click.ClickException(f"writing failed: {error.strerror}")
+    return error
+
+
+def _warn_of_misspelled() -> None:
+    # Without any, the settings need not be imported for this.
+    if any(name.startswith(PREFIX) for name in os.environ):
+        from service.config.misspelled import find_misspelled
+
+        for name, meant in find_misspelled(os.environ):
+            click.echo(f"warning: there is no setting {name}; it may mean {meant}", err=True)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -87,3 +110,4 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         # Names may have characters that the encoding of the terminal lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
+    _warn_of_misspelled()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from service.config.settings import PREFIX, Settings, SettingsError
+from service.config.prefix import PREFIX
+from service.config.settings import Settings, SettingsError
 from service.config.urls import read_redis_tls_options
 
 

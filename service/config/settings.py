@@ -18,6 +18,7 @@ from marshmallow.validate import OneOf, Range, Regexp
 from indexing.errors import MergewatchError
 from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace
+from service.config.prefix import PREFIX
 from service.config.reach import Reach, read_reach
 from service.config.repositories import MAX_METRICS_REPOSITORIES, read_repositories
 from service.config.urls import (
@@ -28,8 +29,6 @@ from service.config.urls import (
     check_redis_url,
     check_service_url,
 )
-
-PREFIX: Final = "MERGEWATCH_"
 
 # More processes than this on one machine are taken for a typing error.
 MAX_WORKERS: Final = 64

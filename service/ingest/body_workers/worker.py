@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from service.config.settings import PREFIX
+from service.config.prefix import PREFIX
 from service.ingest.body_workers.wire import (
     END,
     FRAME,

@@ -67,8 +67,11 @@ def test_names_beyond_the_encoding_of_the_terminal_are_escaped(
     assert "a\\ufffd (user)" in run("changes")
 
 
-def test_a_full_disk_behind_standard_output_is_one_line(settings: Mapping[str, str]) -> None:
-    program = [sys.executable, "-c", "from service.cli import main; main()", "keys", "list"]
+@pytest.mark.parametrize("arguments", [["keys", "list"], ["--help"], ["--version"]])
+def test_a_full_disk_behind_standard_output_is_one_line(
+    settings: Mapping[str, str], arguments: list[str]
+) -> None:
+    program = [sys.executable, "-c", "from service.cli import main; main()", *arguments]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             program, env={**os.environ, **settings}, stdout=full, stderr=subprocess.PIPE, text=True

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from indexing.names import RepositoryName
+from service.config.misspelled import find_misspelled
+from service.config.prefix import PREFIX
 from service.config.redis_files import check_redis_files
 from service.config.secret import choose_secret
 from service.config.settings import (
     DECLARATIONS,
-    PREFIX,
     LogFormat,
     LogLevel,
     Settings,
@@ -225,3 +226,24 @@ def test_the_address_of_the_service_has_no_version_of_the_api(
 def test_a_secret_may_have_any_bytes() -> None:
     # Python reads bytes that are not UTF-8 as surrogates.
     assert choose_secret("\udcff\udcfe", b"made") != choose_secret("\udcff", b"made")
+
+
+def test_variables_that_are_almost_settings_are_found() -> None:
+    others = [
+        "MERGEWATCH_REDIS_URL",
+        "MERGEWATCH_KEY",
+        # Kubernetes sets these for a service named mergewatch.
+        "MERGEWATCH_SERVICE_HOST",
+        "MERGEWATCH_SERVICE_PORT",
+        "MERGEWATCH_PORT_8080_TCP",
+        "MERGEWATCH_PORT_8080_TCP_PORT",
+        "REDIS_ULR",
+    ]
+    assert not list(find_misspelled(others))
+    wrong = {
+        "MERGEWATCH_REDIS_ULR": "MERGEWATCH_REDIS_URL",
+        "MERGEWATCH_WORKER": "MERGEWATCH_WORKERS",
+        "MERGEWATCH_LOGLEVEL": "MERGEWATCH_LOG_LEVEL",
+        "MERGEWATCH_RETENTION_DAY": "MERGEWATCH_RETENTION_DAYS",
+    }
+    assert dict(find_misspelled([*others, *wrong])) == wrong

@@ -1,0 +1,26 @@
+"""Finds environment variables that are probably misspelled settings; those would have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Final
+
+from service.config.prefix import PREFIX
+from service.config.settings import DECLARATIONS
+
+# How much two names share, from 0 to 1, so that one is taken for a misspelling of the other.
+_ALIKE: Final = 0.85
+
+
+def find_misspelled(variables: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each variable whose name is almost that of a setting, and the name of the setting.
+
+    Others with the prefix are left alone: Kubernetes sets some for a service of that name.
+    """
+    settings = {declared.variable.removeprefix(PREFIX) for declared in DECLARATIONS}
+    for variable in sorted(variables):
+        name = variable.removeprefix(PREFIX)
+        if name != variable and name not in settings:
+            for close in get_close_matches(name, sorted(settings), 1, _ALIKE):
+                yield variable, PREFIX + close

@@ -180,7 +180,13 @@ async def _mark_before(
         )
         for test_id, name in names.items()
     ]
-    await bulk.send(cluster.connection, operations, visible=False)
+    outcomes = await bulk.send(cluster.connection, operations, visible=False)
+    # The refresh of this process need not read the tests that are new.
+    yielder = LoopYielder()
+    for operation, outcome in zip(operations[1:], outcomes[1:], strict=True):
+        if outcome.done:
+            cluster.written_tests.keep(routing, operation.id, operation.source, outcome.written)
+            await yielder.yield_if_due()
 
 
 async def _plan(

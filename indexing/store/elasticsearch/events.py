@@ -63,7 +63,6 @@ async def _read_page(
             query=make_query(query, retention),
             order=_ORDER,
             ascending=False,
-            fields=("body",),
         ),
         _row_of,
         beside=beside,

@@ -30,10 +30,11 @@ class List:
     """One sorted list in an index: its query, its sort order and the fields to read.
 
     `order` is the sort key and ends in a field that is unique in the list. All fields sort in the
-    same direction. Rows are built from `fields` of the documents. With `column`, rows are built
-    from the values of `order` and that column, which needs no access to the documents. `missing`
-    has the values of documents without these fields. With `is_tied`, many rows may have the same
-    value of the first field as the anchor row of the page.
+    same direction. Rows are built from `fields` of the documents, or from whole documents: a node
+    copies those, but parses a document to choose fields. With `columns`, rows are built from the
+    values of `order` and these columns, which needs no access to the documents. `missing` has the
+    values of documents without these fields. With `is_tied`, many rows may have the same value of
+    the first field as the anchor row of the page.
     """
 
     index: str
@@ -41,8 +42,8 @@ class List:
     query: Mapping[str, Any]
     order: tuple[str, ...]
     ascending: bool
-    fields: tuple[str, ...]
-    column: str | None = None
+    fields: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
     missing: Mapping[str, float] = field(default_factory=dict)
     is_tied: bool = False
 
@@ -79,10 +80,10 @@ class List:
             ],
             "track_total_hits": False,
         }
-        if self.column is None:
-            body["_source"] = list(self.fields)
+        if self.columns is not None:
+            body |= {"stored_fields": "_none_", "docvalue_fields": list(self.columns)}
         else:
-            body |= {"stored_fields": "_none_", "docvalue_fields": [self.column]}
+            body["_source"] = True if self.fields is None else list(self.fields)
         if after is not None:
             body["search_after"] = list(after)
         return body

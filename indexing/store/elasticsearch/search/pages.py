@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from indexing import globs
 from indexing.glob_set import GlobSet
-from indexing.identifiers import derive_identity_id, derive_test_id
+from indexing.identifiers import derive_identity_id, make_test_id_deriver
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQuery, TestSort
 from indexing.names import RepositoryName
@@ -133,20 +133,22 @@ async def _search(
     routing = routing_of(query.repository)
     key = anchor.key
     exact = width is Width.EXACT
-    # The documents are not read if all values of a row are in columns.
-    whole = exact or query.with_metrics or bool(query.filepaths)
-    metrics = METRICS_FIELDS if query.with_metrics else ()
     file = (FILE,) if query.filepaths and not exact else ()
+    order = ORDERS[query.sort]
+    # The documents are not read if all values of a row are in columns.
+    whole = query.with_metrics or bool(file)
+    columns = () if _COUNT in order else (_COUNT,)
+    metrics = METRICS_FIELDS if query.with_metrics else ()
     page, _ = await paging.read_page(
         cluster.connection,
         paging.List(
             index=cluster.layout.identities,
             routing=routing,
             query=make_query(query, routing, prepared, width=width),
-            order=ORDERS[query.sort],
+            order=order,
             ascending=not query.descending,
             fields=("test_id", *dict.fromkeys((*_KEY_FIELDS, *metrics)), *file),
-            column=None if whole else _COUNT,
+            columns=None if whole else columns,
             missing=MISSING,
             is_tied=key is not None and is_tied(key, query.sort),
         ),
@@ -227,12 +229,13 @@ async def _matches_any(patterns: GlobSet, text: str, yielder: LoopYielder) -> bo
 def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
     values = dict(zip(ORDERS[query.sort], hit["sort"], strict=True))
     values["test_name"] = name_in(hit["sort"], query.sort)
-    values[_COUNT] = hit["fields"][_COUNT][0]
+    if _COUNT not in values:
+        values[_COUNT] = hit["fields"][_COUNT][0]
     key = _key_in_order(query, values, hit)
     names = (key.test_name, key.pipeline_name, key.job_name)
     return TestIdentity(
         derive_identity_id(query.repository, *names),
-        derive_test_id(query.repository, key.test_name),
+        make_test_id_deriver(query.repository)(key.test_name),
         key,
     )
 

@@ -61,3 +61,21 @@ async def test_a_range_of_a_day_is_read_at_once(
     await store.write_events([make_event(1)])
     assert await read_last(store, NOON, after(days=1)) == [1]
     assert ranges == [timedelta(days=1)]
+
+
+async def test_a_page_reads_whole_documents_because_a_node_would_parse_them_to_choose_fields(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await store.write_events([make_event(1, after(hours=1))])
+    bodies: list[Mapping[str, Any]] = []
+    search = Connection.search
+
+    async def note(self: Connection, index: str, body: Mapping[str, Any], **options: Any) -> Any:
+        bodies.append(body)
+        return await search(self, index, body, **options)
+
+    monkeypatch.setattr(Connection, "search", note)
+    assert await read_last(store, NOON, NOON + timedelta(days=1)) == [1]
+    (body,) = bodies
+    assert body["_source"] is True

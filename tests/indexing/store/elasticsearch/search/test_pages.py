@@ -88,3 +88,26 @@ async def test_a_page_among_equal_rows_is_searched_by_name(
         ["job_name"],
     ]
     assert len(sent) == 2
+
+
+@pytest.mark.parametrize("sort", [TestSort.EXECUTIONS_COUNT, TestSort.FAILURE_RATIO])
+async def test_a_search_for_names_reads_no_documents(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch, sort: TestSort
+) -> None:
+    await load(store)
+    answers: list[Any] = []
+    search = Connection.search
+
+    async def note(self: Connection, *args: Any, **options: Any) -> Any:
+        answers.append(await search(self, *args, **options))
+        return answers[-1]
+
+    monkeypatch.setattr(Connection, "search", note)
+    read = partial(store.search_tests, anchor=Anchor(), limit=100)
+    without = await read(TestQuery(WIDGETS, ("*_1",), sort))
+    (answer,) = answers
+    assert all("_source" not in hit and "_id" not in hit for hit in answer["hits"]["hits"])
+    # The metrics are in the documents, which have the same ids and names.
+    whole = await read(TestQuery(WIDGETS, ("*_1",), sort, with_metrics=True))
+    assert without.rows == tuple(row._replace(metrics=None) for row in whole.rows)
+    assert len(without.rows) == 2

@@ -1,8 +1,9 @@
 """Requests to Elasticsearch: connections, timeouts, retries and error translation.
 
 Every response of the cluster passes through this module, and no exception of the driver leaves it.
-The transport of the official client handles nodes, failover and connections. This module retries
-requests with a transient error status, because the transport would do so without a pause.
+The transport of the official client handles nodes and failover, over the connections of `HttpNode`.
+This module retries requests with a transient error status, because the transport would do so
+without a pause.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from indexing.store.elasticsearch.client.failures import (
 )
 from indexing.store.elasticsearch.client.failures import ConflictError as ConflictError
 from indexing.store.elasticsearch.client.failures import TooComplexError as TooComplexError
+from indexing.store.elasticsearch.client.http_node import HttpNode
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
@@ -139,6 +141,7 @@ class Connection:
         self.reading = READING_AMONG_SEVERAL if several else READING
         self._transport = AsyncTransport(
             nodes,
+            node_class=HttpNode,
             serializers=dict.fromkeys(_SERIALIZED, OrjsonSerializer()),
             # At least one retry: the server may have closed a kept-alive connection.
             max_retries=max(1, len(nodes) - 1),

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import re
 import socket
 import ssl
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import aiohappyeyeballs
 import elastic_transport
+from aiohappyeyeballs import AddrInfoType
 from elastic_transport import (
     ApiResponseMeta,
     BaseAsyncNode,
@@ -55,6 +57,7 @@ class HttpNode(BaseAsyncNode):
             self._tls = config.ssl_context or ssl.create_default_context()
         self._idle: list[HttpConnection] = []
         self._open: set[HttpConnection] = set()
+        self._turns = itertools.count()
         self._slots = asyncio.Semaphore(config.connections_per_node)
         self._heads: dict[tuple[tuple[str, str], ...], str] = {}
 
@@ -132,7 +135,7 @@ class HttpNode(BaseAsyncNode):
         loop = asyncio.get_running_loop()
         addresses = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         connected = await aiohappyeyeballs.start_connection(
-            addresses, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS
+            self._in_turn(addresses), happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS
         )
         try:
             _, connection = await loop.create_connection(
@@ -147,6 +150,15 @@ class HttpNode(BaseAsyncNode):
             raise
         self._open.add(connection)
         return connection
+
+    def _in_turn(self, addresses: Sequence[AddrInfoType]) -> list[AddrInfoType]:
+        """Return the addresses with another one first each time: nodes may share a name."""
+        families = [family for family, *_ in addresses]
+        first = next(self._turns) % len(addresses)
+        # The family that the system prefers stays first.
+        return sorted(
+            [*addresses[first:], *addresses[:first]], key=lambda each: families.index(each[0])
+        )
 
     def _encode(
         self, method: str, target: str, body: bytes | None, headers: Mapping[str, str] | None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +23,8 @@ from tests.servers.certificates import make_certificate
 from tests.servers.ports import HOST
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
-
-Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+# The last one on its connection.
+LAST = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 @dataclass
@@ -133,7 +134,7 @@ async def test_a_response_in_pieces_is_read_and_its_connection_is_used_again(
     [
         b"HTTP/1.1 200 OK\r\n\r\n{}",
         b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\n{}",
-        OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"),
+        LAST,
     ],
     ids=["no length", "HTTP/1.0", "close"],
 )
@@ -269,6 +270,30 @@ async def test_a_target_that_could_hold_a_second_request_is_refused(target: str)
         with pytest.raises(ValueError, match="header"):
             await ask(node, headers={"accept": f"x{target}\r\ny: z"})
     assert not server.heads
+
+
+async def test_connections_are_spread_over_the_addresses_of_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving(LAST) as server, serving(LAST) as other:
+        found = [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 1, 0, 0)),
+            *(
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", (HOST, each.port))
+                for each in (server, other)
+            ),
+        ]
+
+        async def resolve(*_: object, **__: object) -> list[Any]:
+            return found
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+        async with node_of(server) as node:
+            for _ in range(6):
+                assert await ask(node) == (200, b"{}")
+    # The preferred address refuses all of them.
+    assert server.connections + other.connections == 6
+    assert min(server.connections, other.connections) >= 2
 
 
 async def test_a_node_that_is_gone_is_an_error_of_the_connection() -> None:

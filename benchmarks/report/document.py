@@ -108,6 +108,9 @@ def _throughput(results: Results) -> Iterator[str]:
     alone = tables.alone_table(results.figures)
     if alone:
         yield f"## One client alone\n\n{alone}"
+    against_raw = tables.raw_table(results)
+    if against_raw:
+        yield against_raw
 
 
 def _workers(results: Results) -> Iterator[str]:

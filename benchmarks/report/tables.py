@@ -18,7 +18,8 @@ from benchmarks.results import (
     SmallWrites,
     Speed,
 )
-from benchmarks.verdicts import TargetResult
+from benchmarks.targets import against_raw
+from benchmarks.verdicts import TargetResult, cut
 
 _MIB = 2**20
 
@@ -71,6 +72,16 @@ def alone_table(figures: Sequence[Figure]) -> str | None:
             for f in chosen
         ],
     )
+
+
+def raw_table(results: Results) -> str | None:
+    """Show times of a single client relative to the raw search; `None` without figures."""
+    ratios = {each: against_raw(results, each, connections=1) for each in OPERATIONS}
+    rows = [
+        [each.title, cut(ratio, up=True)] for each, ratio in ratios.items() if ratio is not None
+    ]
+    heads = ["operation", "mergewatch, Elasticsearch, times the raw search"]
+    return table(heads, rows) if rows else None
 
 
 def flood_table(flood: Flood) -> str:

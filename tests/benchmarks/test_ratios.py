@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.report import tables
 from benchmarks.results import (
     CachedShare,
     Flood,
@@ -97,6 +98,26 @@ def test_a_time_alone_is_judged_in_milliseconds() -> None:
     words = "glob, two characters (1 in 2,000), mergewatch, SQLite, time alone (median)"
     verdict = verdict_on(Results(figures=(slow,)), words)
     assert (verdict.holds, verdict.shown, verdict.required) == (False, "30.5 ms", "≤ 30 ms")
+
+
+def test_a_search_on_elasticsearch_is_judged_under_load_and_not_alone() -> None:
+    figures = [
+        figure_of(
+            [(rate, 1_000)], operation="events-10", stack=stack, repeated=False, connections=n
+        )
+        for stack, n, rate in (
+            ("mergewatch, Elasticsearch", 64, 500),
+            ("the store itself, Elasticsearch", 64, 700),
+            ("mergewatch, Elasticsearch", 1, 100),
+            ("the store itself, Elasticsearch", 1, 300),
+        )
+    ]
+    words = (
+        "event page of 10, mergewatch, Elasticsearch, times the raw search by itself, under load"
+    )
+    assert verdict_on(Results(figures=tuple(figures)), words).shown == "1.400"
+    assert verdict_on(Results(figures=tuple(figures[2:])), words).holds is None
+    assert "| event page of 10 | 3.000 |" in (tables.raw_table(Results(tuple(figures))) or "")
 
 
 def test_every_operation_has_a_target_against_each_peer_over_the_same_store_and_cache() -> None:

@@ -227,14 +227,16 @@ async def _matches_any(patterns: GlobSet, text: str, yielder: LoopYielder) -> bo
 
 
 def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
-    values = dict(zip(ORDERS[query.sort], hit["sort"], strict=True))
-    values["test_name"] = name_in(hit["sort"], query.sort)
-    if _COUNT not in values:
+    order = ORDERS[query.sort]
+    if order == _KEY_FIELDS:
+        key = IdentityKey(*hit["sort"])
+    else:
+        values = dict(zip(order, hit["sort"], strict=True))
+        values["test_name"] = name_in(hit["sort"], query.sort)
         values[_COUNT] = hit["fields"][_COUNT][0]
-    key = _key_in_order(query, values, hit)
-    names = (key.test_name, key.pipeline_name, key.job_name)
+        key = _key_in_order(query, values, hit)
     return TestIdentity(
-        derive_identity_id(query.repository, *names),
+        derive_identity_id(query.repository, key.test_name, key.pipeline_name, key.job_name),
         make_test_id_deriver(query.repository)(key.test_name),
         key,
     )

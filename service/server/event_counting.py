@@ -1,6 +1,6 @@
 """Prepares the counts of past days of the event log: one process of all replicas does it.
 
-Reads are exact without it; but the first read of a day would count it.
+Reads are exact without it, but they would count all events.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
     event_counts,
-    event_days,
-    event_filtering,
+    event_tables,
     event_top_values,
+    event_whole_days,
 )
 from indexing.store.interface import Store
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_event
@@ -114,7 +114,7 @@ async def check(store: Store, query: EventQuery, known: Iterable[StoredEvent]) -
 
 def limit_values(monkeypatch: pytest.MonkeyPatch, most: int, of_a_shard: int, a_page: int) -> None:
     """Let Elasticsearch add up and merge fewer values of a facet than it does."""
-    for module in (event_counts, event_filtering):
+    for module in (event_counts, event_whole_days):
         monkeypatch.setattr(module, "MOST_VALUES", most)
     monkeypatch.setattr(event_top_values, "_OF_A_SHARD", of_a_shard)
     monkeypatch.setattr(event_top_values, "_A_PAGE", a_page)
@@ -153,12 +153,10 @@ async def test_the_counts_are_those_of_the_walked_rows(
 def nothing_known(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     known.clear()
     # Elasticsearch stores counts of days only of logs that are larger than those of these tests.
-    monkeypatch.setattr(event_days, "WORTHWHILE", 1)
-    monkeypatch.setattr(event_days, "_WORTHWHILE_MATCHES", 1)
-    monkeypatch.setattr(event_filtering, "_READING", -1_000_000)
-    monkeypatch.setattr(event_filtering, "_SMALL_DAY", 1)
-    # Values that fewer events have are counted each time.
-    monkeypatch.setattr(event_filtering, "_SHARE", 5)
+    monkeypatch.setattr(event_whole_days, "WORTHWHILE", 1)
+    monkeypatch.setattr(event_whole_days, "_WORTHWHILE_MATCHES", 1)
+    # So a day has combinations in several parts of its table.
+    monkeypatch.setattr(event_tables, "_MOST_CODES", 4)
 
 
 async def test_what_retention_dropped_is_not_counted(store: Store) -> None:

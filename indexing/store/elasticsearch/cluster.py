@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from indexing.identifiers import derive_repository_id
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import Connection
-from indexing.store.elasticsearch.client.pauses import Pause
 from indexing.store.elasticsearch.client.search_queue import SearchQueue
 from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import Layout
@@ -16,8 +14,6 @@ from indexing.store.elasticsearch.indices.refresh_lease import RefreshLeases
 from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarkers
 from indexing.store.elasticsearch.indices.written_tests import WrittenTests
-
-_REFUSED_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +32,6 @@ class Cluster:
     searches: SearchQueue = field(default_factory=SearchQueue)
     written_markers: WrittenMarkers = field(default_factory=WrittenMarkers)
     written_tests: WrittenTests = field(default_factory=WrittenTests)
-    # While it lasts, reads store no counts of days, because the cluster refused the last ones.
-    day_count_pause: Pause = field(default_factory=lambda: Pause(_REFUSED_SECONDS))
     unread: frozenset[str] = frozenset()
 
 

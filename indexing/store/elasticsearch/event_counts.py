@@ -1,7 +1,7 @@
 """Counts the event log with aggregations; every count is exact.
 
-Counting costs about as much for each event and facet as reading a column. So the whole days of a
-large range are added up from stored counts (`event_whole_days`), and only the ends are counted.
+Counting costs about as much for each event and facet as reading a column. So the whole hours of a
+large range are added up from stored tables (`event_whole_days`), and only the ends are counted.
 
 All other ranges are counted. A node keeps the answer of each index until the index changes, if the
 same search is sent again. So the whole bars of a range are counted by one search, and the parts of
@@ -25,8 +25,8 @@ from indexing.models.event_aggregates import Bars, EventAggregate, rank
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_day_counts import HOUR_MICROSECONDS
 from indexing.store.elasticsearch.event_query import (
+    HOUR_MICROSECONDS,
     MOST_VALUES,
     count_facets,
     make_query,
@@ -34,15 +34,12 @@ from indexing.store.elasticsearch.event_query import (
 )
 from indexing.store.elasticsearch.event_sums import EventSums
 from indexing.store.elasticsearch.event_top_values import count_top_values
-from indexing.store.elasticsearch.event_whole_days import RememberedDays, count_whole_days
+from indexing.store.elasticsearch.event_whole_days import RememberedDays, count_whole_hours
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.timestamps import from_microseconds, to_microseconds
 
-# The most days to add up from stored counts.
+# The most days to add up from stored tables.
 _MOST_DAYS: Final = 92
-# The most parts of such a range to count one after another: the two ends, and days whose counts are
-# too large to be stored.
-_MOST_PARTS: Final = 4
 
 
 async def aggregate_events(
@@ -51,17 +48,13 @@ async def aggregate_events(
     sums = EventSums(bars.size)
     if bars.count:
         retention = await cluster.control.read_retention()
-        rest = await _add_days(cluster, remembered, query, retention, sums)
+        rest = await _add_hours(cluster, remembered, query, retention, sums)
         if rest is None:
             rest = list(_split(query, bars.size))
         await _add_rows(cluster, rest, retention, sums)
         for name in sums.dropped:
             sums.facets[name] = await count_top_values(cluster, query, name, retention)
-    # What was subtracted may have left zeros.
-    facets = {
-        name: {value: count for value, count in counts.items() if count}
-        for name, counts in sums.facets.items()
-    }
+    facets = sums.facets
     return EventAggregate(
         total=sums.bars.total(),
         histogram=tuple(sums.bars[bars.first + number] for number in range(bars.count)),
@@ -72,52 +65,55 @@ async def aggregate_events(
     )
 
 
-async def _add_days(
+async def _add_hours(
     cluster: Cluster,
     remembered: RememberedDays,
     query: EventQuery,
     retention: Retention,
     sums: EventSums,
 ) -> list[EventQuery] | None:
-    """Add the counts of the whole days of the range; return queries for all other events.
+    """Add the counts of the whole hours of past days; return queries for all other events.
 
     Returns `None`, and adds nothing, if there are none or counting all events is faster.
     """
-    days = _days_of(query, retention)
-    if not days or len(days) > _MOST_DAYS or sums.size % HOUR_MICROSECONDS:
+    whole = _whole_hours_of(query, retention)
+    if whole is None or sums.size % HOUR_MICROSECONDS:
         return None
-    start, end = (from_microseconds(day * DAY_MICROSECONDS) for day in (days.start, days.stop))
-    whole = replace(query, received_from=start, received_to=end)
-    found = await count_whole_days(cluster, remembered, whole, retention, sums.size)
-    rest = [] if found is None else _find_rest(query, start, end, found.left_out)
-    if found is None or len(rest) > _MOST_PARTS:
+    found = await count_whole_hours(cluster, remembered, whole, retention, sums.size)
+    if found is None:
         return None
     sums.add(found.sums)
-    return rest
+    return _find_rest(query, whole, found.left_out)
 
 
-def _find_rest(
-    query: EventQuery, start: datetime, end: datetime, days: Sequence[int]
-) -> list[EventQuery]:
-    """Return queries for the range before `start`, these days, and the range from `end` on."""
-    parts = [replace(query, received_to=start)]
+def _find_rest(query: EventQuery, whole: EventQuery, days: Sequence[int]) -> list[EventQuery]:
+    """Return queries for the ends of the range, and for what the whole hours have of these days."""
+    parts = [replace(query, received_to=whole.received_from)]
     for day in days:
         midnight, next_midnight = (
             from_microseconds(each * DAY_MICROSECONDS) for each in (day, day + 1)
         )
-        if parts[-1].received_to == midnight:
-            parts[-1] = replace(parts[-1], received_to=next_midnight)
+        start, end = max(midnight, whole.received_from), min(next_midnight, whole.received_to)
+        if parts[-1].received_to == start:
+            parts[-1] = replace(parts[-1], received_to=end)
         else:
-            parts.append(replace(query, received_from=midnight, received_to=next_midnight))
-    parts.append(replace(query, received_from=end))
+            parts.append(replace(query, received_from=start, received_to=end))
+    parts.append(replace(query, received_from=whole.received_to))
     return [part for part in parts if part.received_from < part.received_to]
 
 
-def _days_of(query: EventQuery, retention: Retention) -> range:
-    """Return the whole UTC days of the range that are past and that retention has not reached."""
+def _whole_hours_of(query: EventQuery, retention: Retention) -> EventQuery | None:
+    """Return the query for the whole hours of days that are past and not reached by retention."""
     start, end = to_microseconds(query.received_from), to_microseconds(query.received_to)
-    first = max(-(-start // DAY_MICROSECONDS), retention.final_day + 1)
-    return range(first, min(end // DAY_MICROSECONDS, day_of(datetime.now(UTC))))
+    first = -(-start // HOUR_MICROSECONDS) * HOUR_MICROSECONDS
+    first = max(first, (retention.final_day + 1) * DAY_MICROSECONDS)
+    last = end // HOUR_MICROSECONDS * HOUR_MICROSECONDS
+    last = min(last, day_of(datetime.now(UTC)) * DAY_MICROSECONDS)
+    if first >= last or last - first > _MOST_DAYS * DAY_MICROSECONDS:
+        return None
+    return replace(
+        query, received_from=from_microseconds(first), received_to=from_microseconds(last)
+    )
 
 
 async def _add_rows(

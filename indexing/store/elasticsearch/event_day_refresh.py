@@ -1,4 +1,4 @@
-"""Counts the past days of the event log that have new events, before anyone asks for them.
+"""Makes the tables of the past days of the event log that have new events.
 
 Each event says when it arrived, whoever wrote it. So a record of the last refresh shows which days
 have new events since, also those of a loader that was killed. Correctness does not depend on this:
@@ -9,44 +9,35 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Self
 
-from indexing.errors import StoreError, StoreUnavailableError
+from indexing.errors import StoreError
 from indexing.health.window import DAY_MICROSECONDS, day_of
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import event_days
+from indexing.store.elasticsearch import event_whole_days
 from indexing.store.elasticsearch.arrivals import STAMP
 from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Document
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_day_counts import (
-    HOURS_A_DAY,
-    DayCounts,
-    Value,
-    counts_of,
-    is_prepared,
-    place_of,
+from indexing.store.elasticsearch.event_days import (
+    count_events,
+    make_table,
     query_of,
-    read_counts,
-    read_values,
-    search_of,
-    store_counts,
-    values_search,
+    read_tables,
+    store_table,
 )
-from indexing.store.elasticsearch.event_days import count_events, count_search
-from indexing.store.elasticsearch.event_filtering import frequent_values
 from indexing.store.elasticsearch.event_query import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.repositories import list_repositories
 from indexing.timestamps import to_microseconds
 from indexing.yielding import GoesOn
 
-# Older days are counted when they are read: otherwise the first refresh would search all events.
+# Events of older days are counted each time: otherwise the first refresh would search all events.
 _DAYS: Final = 92
 # Events of this time before the last refresh are looked at again: the clocks of the processes
 # differ, and events become visible a few seconds after their stamp.
@@ -57,11 +48,8 @@ _MOST_FAILURES: Final = 3
 _DOCUMENT: Final = "event-days"
 _DAYS_A_PAGE: Final = 1_000
 _REPOSITORIES_AT_ONCE: Final = 100
-# The counts in one answer; a cluster refuses more than 65,536, which no single value has.
-_BUCKETS: Final = 15_000
-# The documents to store by one request.
-_STORED_AT_ONCE: Final = 16
-_STORING_SECONDS: Final = 20.0
+# Increased if all days have to be looked at again.
+_FORMAT: Final = 2
 
 _log = logging.getLogger(__name__)
 
@@ -87,13 +75,15 @@ class _Record:
         if document is None:
             return cls()
         source = document.source
-        # Earlier releases stored no `large` and no `failed`.
-        large, failed = source.get("large", ()), source.get("failed", {})
-        return cls(source["until"], source["day"], frozenset(large), failed)
+        # An earlier release counted days, but made no tables of them.
+        if source.get("format") != _FORMAT:
+            return cls()
+        return cls(source["until"], source["day"], frozenset(source["large"]), source["failed"])
 
     def encode(self) -> dict[str, Any]:
         return {
             "kind": _DOCUMENT,
+            "format": _FORMAT,
             "until": self.until,
             "day": self.day,
             "large": sorted(self.large),
@@ -204,7 +194,7 @@ async def _find_days(
 
 
 async def _find_large(cluster: Cluster, routings: Sequence[str]) -> frozenset[str]:
-    """Return the repositories with enough events for their days to be stored."""
+    """Return the repositories with enough events for tables of their days."""
     found: set[str] = set()
     for start in range(0, len(routings), _REPOSITORIES_AT_ONCE):
         some = routings[start : start + _REPOSITORIES_AT_ONCE]
@@ -213,7 +203,7 @@ async def _find_large(cluster: Cluster, routings: Sequence[str]) -> frozenset[st
                 cluster.layout.events,
                 {
                     "size": 0,
-                    "track_total_hits": event_days.WORTHWHILE,
+                    "track_total_hits": event_whole_days.WORTHWHILE,
                     "query": {"term": {"repository_id": routing}},
                 },
                 routing,
@@ -222,89 +212,25 @@ async def _find_large(cluster: Cluster, routings: Sequence[str]) -> frozenset[st
         ]
         answers = await cluster.connection.search_many(searches, timeouts=WRITING)
         for routing, answer in zip(some, answers, strict=True):
-            if answer["hits"]["total"]["value"] >= event_days.WORTHWHILE:
+            if answer["hits"]["total"]["value"] >= event_whole_days.WORTHWHILE:
                 found.add(routing)
     return frozenset(found)
 
 
 async def _count(cluster: Cluster, name: RepositoryName, day: int, retention: Retention) -> bool:
-    """Count a day and its frequent values; return false if its stored counts are up to date.
+    """Make the table of a day; return false if the stored one is up to date.
 
-    If the day gets new events meanwhile, the next refresh counts it again.
+    If the day gets new events meanwhile, the next refresh makes it again.
 
     Raises:
-        StoreUnavailableError: the cluster accepts no counts.
+        StoreUnavailableError: the cluster accepts no tables.
     """
-    connection, events = cluster.connection, query_of(name, day)
-    (document,) = await connection.get_many([place_of(cluster, name, day)], timeouts=WRITING)
-    stored = read_counts(document, day)
-    total = await count_events(cluster, events, retention, WRITING)
-    if stored is not None and stored.total == total and is_prepared(document):
+    tables = await read_tables(cluster, name, [day], WRITING)
+    every = query_of(name, range(day, day + 1))
+    total = await count_events(cluster, every, retention, WRITING)
+    if [each.of for each in tables] == [total]:
         return False
-    search = search_of(cluster, name, day, retention)
-    (answer,) = await connection.search_many([search], timeouts=WRITING)
-    whole = counts_of(day, answer)
-    await _store(cluster, name, [whole])
-    count_all = count_search(cluster, events, retention)
-    outcomes: list[DayCounts] = []
-    for some in _group(whole):
-        found = await _count_values(cluster, name, whole, retention, some, count_all)
-        if found is None:
-            return True
-        outcomes += [each for each in found if some[0].field == "outcome"]
-    for outcome in outcomes:
-        for some in _group(outcome):
-            if await _count_values(cluster, name, whole, retention, some, count_all) is None:
-                return True
-    await _store(cluster, name, [whole], prepared=True)
+    table = await make_table(cluster, name, day, total, retention)
+    if table is not None:
+        await store_table(cluster, name, table)
     return True
-
-
-async def _count_values(
-    cluster: Cluster,
-    name: RepositoryName,
-    whole: DayCounts,
-    retention: Retention,
-    values: Sequence[Value],
-    count_all: Search,
-) -> list[DayCounts] | None:
-    """Count values of a day, and store the counts; `None` if the day has new events."""
-    search = values_search(cluster, name, whole.day, retention, values)
-    # The day must have the same events before and after.
-    before, answer, after = await cluster.connection.search_many(
-        [count_all, search, count_all], in_order=True, timeouts=WRITING
-    )
-    if any(each["hits"]["total"]["value"] != whole.total for each in (before, after)):
-        return None
-    found = read_values(whole.day, answer, values, whole.total)
-    for first in range(0, len(found), _STORED_AT_ONCE):
-        await _store(cluster, name, found[first : first + _STORED_AT_ONCE])
-    return found
-
-
-async def _store(
-    cluster: Cluster, name: RepositoryName, counted: Sequence[DayCounts], *, prepared: bool = False
-) -> None:
-    if not await store_counts(cluster, name, counted, _STORING_SECONDS, prepared=prepared):
-        raise StoreUnavailableError("the cluster accepts no counts of the event log")
-
-
-def _group(counts: DayCounts) -> Iterator[list[Value]]:
-    """Yield the frequent values of these events: values of one field that one search can count."""
-    known = {name: len(counts.count_values(name)) for name in counts.fields or ()}
-    for name in known:
-        if counts.value is not None and name == counts.value.field:
-            continue
-        by_value = counts.count_values(name)
-        group: list[Value] = []
-        size = 0
-        for value in frequent_values(counts, name):
-            # Each of its events has one value of each field.
-            buckets = HOURS_A_DAY + sum(min(by_value[value.value], each) for each in known.values())
-            if group and size + buckets > _BUCKETS:
-                yield group
-                group, size = [], 0
-            group.append(value)
-            size += buckets
-        if group:
-            yield group

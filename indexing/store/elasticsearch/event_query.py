@@ -13,9 +13,8 @@ from indexing.store.elasticsearch.indices.slices import slices_between
 from indexing.timestamps import to_microseconds
 
 TIME: Final = "received_at"
+HOUR_MICROSECONDS: Final = 3_600_000_000
 FACETS: Final = ("type", "outcome", "trigger", "pull_request")
-# The fields that filters name.
-FIELDS: Final = (*FACETS, "base_ref")
 # The values of a facet in one answer. Facets with more are not added up.
 MOST_VALUES: Final = 10_000
 _BARS: Final = "bars"
@@ -77,12 +76,6 @@ def without_exclusions(query: EventQuery) -> EventQuery:
         outcomes_excluded=(),
         pull_requests_excluded=(),
     )
-
-
-def holds_only(matching: Mapping[str, Any], *clauses: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the query for the events of a query that also match these clauses."""
-    found = matching["bool"]
-    return {"bool": {**found, "filter": [*found["filter"], *clauses]}}
 
 
 def count_bars(matching: Mapping[str, Any], size: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Adds up counts of the event log from stored days and from answers of the cluster.
+"""Adds up counts of the event log from tables of days and from answers of the cluster.
 
 Adding needs all values of a facet. A facet of which an answer has not all is dropped.
 """
@@ -6,13 +6,14 @@ Adding needs all values of a facet. A facet of which an answer has not all is dr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from indexing.health.window import DAY_MICROSECONDS
-from indexing.store.elasticsearch.event_day_counts import HOUR_MICROSECONDS, DayCounts
-from indexing.store.elasticsearch.event_query import FACETS, read_bars
+from indexing.store.elasticsearch.event_conditions import PULL_REQUEST, Condition
+from indexing.store.elasticsearch.event_query import FACETS, HOUR_MICROSECONDS, read_bars
+from indexing.store.elasticsearch.event_tables import DayTable
 
 
 @dataclass(slots=True)
@@ -44,29 +45,33 @@ class EventSums:
         self.bars.update(other.bars)
         self.drop(other.dropped)
         for name, facet in self._added():
-            _add(facet, other.facets[name].items(), 1)
+            _add(facet, other.facets[name].items())
 
-    def add_day(self, day: DayCounts, sign: int = 1) -> None:
-        """Add the counts of a day, or subtract them. A bar has whole hours."""
-        for hour, count in enumerate(day.hours):
-            if count:
-                start = day.day * DAY_MICROSECONDS + hour * HOUR_MICROSECONDS
-                self.bars[start // self.size] += sign * count
-        for name, facet in self._added():
-            values, counts = (day.fields or {}).get(name, ((), ()))
-            _add(facet, zip(values, counts, strict=True), sign)
+    def add_table(self, table: DayTable, conditions: Sequence[Condition], hours: range) -> None:
+        """Add the counts of the events of a day that match, in these hours of it.
 
-    def add_answer(self, answer: Mapping[str, Any], sign: int = 1) -> None:
-        """Add the counts in an answer to `count_facets`, or subtract them."""
-        for bar, count in read_bars(answer, self.size).items():
-            self.bars[bar] += sign * count
+        A bar has whole hours.
+        """
+        for part in table.parts or ():
+            found = part.count(conditions, hours)
+            for hour, count in enumerate(found.hours):
+                if count:
+                    start = table.day * DAY_MICROSECONDS + hour * HOUR_MICROSECONDS
+                    self.bars[start // self.size] += count
+            for name, facet in self._added():
+                counted = found.pulls if name == PULL_REQUEST else found.values[name].items()
+                _add(facet, counted)
+
+    def add_answer(self, answer: Mapping[str, Any]) -> None:
+        """Add the counts in an answer to `count_facets`."""
+        self.bars.update(read_bars(answer, self.size))
         # If no index matched, there are no aggregations.
         found = answer.get("aggregations")
         if found is None:
             return
         self.drop(name for name in FACETS if name not in found or _lacks_values(found[name]))
         for name, facet in self._added():
-            _add(facet, [(e["key"], e["doc_count"]) for e in found[name]["buckets"]], sign)
+            _add(facet, [(e["key"], e["doc_count"]) for e in found[name]["buckets"]])
 
     def drop(self, names: Iterable[str]) -> None:
         """Forget these facets, and add nothing to them any more."""
@@ -82,11 +87,8 @@ def _lacks_values(found: Mapping[str, Any]) -> bool:
     return bool(found["sum_other_doc_count"])
 
 
-def _add(facet: dict[Any, int], pairs: Iterable[tuple[Any, int]], sign: int) -> None:
+def _add(facet: dict[Any, int], pairs: Iterable[tuple[Any, int]]) -> None:
     get = facet.get
-    if sign > 0:
-        for value, count in pairs:
+    for value, count in pairs:
+        if count:
             facet[value] = get(value, 0) + count
-    else:
-        for value, count in pairs:
-            facet[value] = get(value, 0) - count

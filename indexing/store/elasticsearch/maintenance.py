@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.health.window import day_number, day_of
-from indexing.store.elasticsearch import event_day_counts, repositories
+from indexing.store.elasticsearch import event_days, repositories
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.concurrency import run_both
@@ -81,7 +81,7 @@ async def prune(
     await _drop_slices(cluster, layout.executions, before)
     await _drop_runs(cluster, until)
     await run_counts.drop_before(cluster, until)
-    await prune_days(cluster, event_day_counts.KIND, day_number(until) + 1)
+    await prune_days(cluster, event_days.KIND, day_number(until) + 1)
     await prune_changes(cluster, until)
     await prune_expiries(cluster, until, now)
     await prune_outbox(cluster, until)

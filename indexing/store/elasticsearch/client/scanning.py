@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 
 Hit = Mapping[str, Any]
+
+GROUPS: Final = "groups"
 
 
 async def scan(
@@ -53,7 +55,7 @@ def groups_body(
     if after is not None:
         composite["after"] = after
     groups = {"composite": composite} | ({} if within is None else {"aggs": within})
-    return {"size": 0, "track_total_hits": False, "query": query, "aggs": {"groups": groups}}
+    return {"size": 0, "track_total_hits": False, "query": query, "aggs": {GROUPS: groups}}
 
 
 async def scan_groups(
@@ -78,7 +80,7 @@ async def scan_groups(
         body = groups_body(query, fields, size=size, within=within, after=after)
         answer = first or await connection.search(index, body, routing=routing, timeouts=WRITING)
         first = None
-        found = answer.get("aggregations", {}).get("groups", {"buckets": []})
+        found = answer.get("aggregations", {}).get(GROUPS, {"buckets": []})
         yield found["buckets"]
         if len(found["buckets"]) < size:
             return

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from indexing.store import ElasticsearchPlace
-from indexing.store.elasticsearch import event_days, event_filtering
+from indexing.store.elasticsearch import event_whole_days
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.indexing.store.elasticsearch.inspection import open_at
 
@@ -31,8 +31,6 @@ async def other(
 
 @pytest.fixture
 def few_events_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Store counts of the event log by value however few events it has."""
-    monkeypatch.setattr(event_days, "WORTHWHILE", 1)
-    monkeypatch.setattr(event_days, "_WORTHWHILE_MATCHES", 1)
-    monkeypatch.setattr(event_filtering, "_READING", 0)
-    monkeypatch.setattr(event_filtering, "_SMALL_DAY", 1)
+    """Make tables of the event log however few events it has."""
+    monkeypatch.setattr(event_whole_days, "WORTHWHILE", 1)
+    monkeypatch.setattr(event_whole_days, "_WORTHWHILE_MATCHES", 1)

@@ -1,4 +1,4 @@
-"""The counts of past days of the event log are prepared before anyone asks for them."""
+"""The tables of past days of the event log are made before anyone asks for them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from indexing.errors import StoreUnavailableError
 from indexing.models.event_aggregates import choose_bars
 from indexing.models.events import EventQuery, Outcome
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import event_days
+from indexing.store.elasticsearch import event_whole_days
 from indexing.store.elasticsearch.client.connection import Connection
-from indexing.store.elasticsearch.client.pauses import Pause
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.event_counts import aggregate_events
@@ -98,7 +97,7 @@ async def test_a_day_is_counted_when_it_is_past(store: ElasticsearchStore) -> No
 async def test_small_logs_are_not_counted(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_days, "WORTHWHILE", 1_000)
+    monkeypatch.setattr(event_whole_days, "WORTHWHILE", 1_000)
     await store.write_events([make_event(100, after(minutes=30))])
     assert await store.refresh_event_counts(datetime.now(UTC)) == 0
 
@@ -109,8 +108,6 @@ async def test_a_refresh_that_cannot_store_counts_is_repeated(store: Elasticsear
     await store.write_events([make_event(100, after(minutes=30))])
     assert await store.refresh_event_counts(datetime.now(UTC)) == 0
     await ask(store, "PUT", f"/{days}/_settings", {"index.blocks.write": None})
-    # The pause after a refusal.
-    object.__setattr__(cluster_of(store), "day_count_pause", Pause(0.0))
     assert await store.refresh_event_counts(datetime.now(UTC)) > 0
 
 
@@ -154,7 +151,7 @@ async def test_a_day_that_cannot_be_counted_holds_up_no_other_repository(
 async def test_all_days_of_a_log_are_counted_once_it_is_large(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_days, "WORTHWHILE", 80)
+    monkeypatch.setattr(event_whole_days, "WORTHWHILE", 80)
     await store.ensure_repository(GADGETS)
     for day in range(4):
         await write(store, [day], GADGETS)

@@ -1,36 +1,30 @@
-"""A process remembers the counts of whole days that it has added up."""
+"""A process remembers the counts of past days that it has added up."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from indexing.models.event_aggregates import EventAggregate, choose_bars
 from indexing.models.events import EventQuery, Outcome
 from indexing.store.elasticsearch import (
-    event_day_counts,
     event_days,
-    event_filtering,
     event_whole_days,
 )
 from indexing.store.elasticsearch.event_sums import EventSums
-from indexing.store.elasticsearch.event_whole_days import RememberedDays, WholeDays
+from indexing.store.elasticsearch.event_whole_days import RememberedDays, WholeHours
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, make_event
 from tests.indexing.store.elasticsearch.facet_searches import Searches
+
+pytestmark = pytest.mark.usefixtures("few_events_suffice")
 
 DAY = timedelta(days=1)
 MIDNIGHT = after(hours=-12)
 ALL = EventQuery(WIDGETS, MIDNIGHT, MIDNIGHT + 3 * DAY)
 HOUR = 3_600_000_000
-
-
-@pytest.fixture(autouse=True)
-def few_events_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_days, "WORTHWHILE", 1)
-    monkeypatch.setattr(event_days, "_WORTHWHILE_MATCHES", 1)
 
 
 @pytest.fixture
@@ -58,7 +52,7 @@ async def count(store: ElasticsearchStore, query: EventQuery = ALL) -> EventAggr
     return await store.aggregate_events(query, choose_bars(query.received_from, query.received_to))
 
 
-@pytest.mark.parametrize("reading", [0, 10**9], ids=["added up", "counted one by one"])
+@pytest.mark.parametrize("are_made", [True, False], ids=["added up", "counted one by one"])
 @pytest.mark.parametrize(
     ("query", "total"),
     [(ALL, 72), (replace(ALL, outcomes=(Outcome.SUCCESS,), pull_requests=(1, 2, 3)), 21)],
@@ -67,12 +61,12 @@ async def count(store: ElasticsearchStore, query: EventQuery = ALL) -> EventAggr
 async def test_days_are_counted_again_only_if_they_have_changed(
     store: ElasticsearchStore,
     searches: Searches,
-    monkeypatch: pytest.MonkeyPatch,
     query: EventQuery,
     total: int,
-    reading: int,
+    are_made: bool,
 ) -> None:
-    monkeypatch.setattr(event_filtering, "_READING", reading)
+    if are_made:
+        await store.refresh_event_counts(datetime.now(UTC))
     first = await count(store, query)
     assert first.total == sum(first.histogram) == total
     counted = searches.facets
@@ -107,9 +101,10 @@ async def test_the_ends_of_a_range_are_added_each_time(store: ElasticsearchStore
 async def test_days_that_are_too_large_to_store_are_counted_each_time(
     store: ElasticsearchStore, searches: Searches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_day_counts, "_MOST_VALUES", 7)
+    monkeypatch.setattr(event_days, "_MOST_EVENTS", 30)
     pulls = [make_event(100 + n, MIDNIGHT + DAY, pull_request=100 + n) for n in range(9)]
     await store.write_events(pulls)
+    await store.refresh_event_counts(datetime.now(UTC))
     first = await count(store)
     assert first.total == sum(first.histogram) == 81
     counted = searches.facets
@@ -122,7 +117,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_whole_days, "_BYTES_OF_ONE", 4_000)
     remembered = RememberedDays()
     queries = [replace(ALL, pull_requests=(number,)) for number in range(3)]
-    days = WholeDays(EventSums(HOUR))
+    days = WholeHours(EventSums(HOUR))
     days.sums.facets["pull_request"] = dict.fromkeys(range(40), 1)
     remembered.keep(queries[0], days, 40)
     remembered.keep(queries[1], days, 40)
@@ -132,7 +127,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     # There is memory for two of them, and the second one was used least.
     kept = [query for query in queries if remembered.find(query, HOUR) is not None]
     assert kept == [queries[0], queries[2]]
-    large = WholeDays(EventSums(HOUR))
+    large = WholeHours(EventSums(HOUR))
     large.sums.facets["pull_request"] = dict.fromkeys(range(41), 1)
     remembered.keep(queries[0], large, 41)
     kept = [query for query in queries if remembered.find(query, HOUR) is not None]
@@ -144,5 +139,5 @@ def test_queries_without_matches_need_memory_too(monkeypatch: pytest.MonkeyPatch
     remembered = RememberedDays()
     queries = [replace(ALL, pull_requests_excluded=(number,)) for number in range(100)]
     for query in queries:
-        remembered.keep(query, WholeDays(EventSums(HOUR)), 0)
+        remembered.keep(query, WholeHours(EventSums(HOUR)), 0)
     assert sum(remembered.find(query, HOUR) is not None for query in queries) < 10

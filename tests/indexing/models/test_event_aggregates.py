@@ -1,15 +1,23 @@
-"""The bars of a histogram: from 30 to 120, side by side, over the whole range."""
+"""The bars of a histogram cover its range, and a facet has its most frequent values."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.models.event_aggregates import MAX_BARS, MIN_BARS, choose_bars
+from indexing.models.event_aggregates import (
+    MAX_BARS,
+    MAX_FACET_VALUES,
+    MIN_BARS,
+    FacetValue,
+    choose_bars,
+    rank,
+)
 
 moments = st.datetimes(timezones=st.just(UTC))
 START = datetime(2026, 11, 20, 13, 7, 21, 5, tzinfo=UTC)
@@ -50,3 +58,12 @@ def test_there_are_thirty_to_a_hundred_and_twenty(microseconds: int) -> None:
 )
 def test_their_size_is_a_round_one(range_: timedelta, seconds: float) -> None:
     assert choose_bars(START, START + range_).seconds == seconds
+
+
+@given(st.integers(0, 300), st.integers(1, 200), st.randoms(use_true_random=False))
+def test_a_facet_has_the_most_frequent_values_and_the_smallest_of_equally_frequent_ones(
+    values: int, most: int, random: Random
+) -> None:
+    counts = {value: random.randint(1, most) for value in random.sample(range(1_000), values)}
+    ranked = sorted(counts, key=lambda value: (-counts[value], value))[:MAX_FACET_VALUES]
+    assert rank(counts) == tuple(FacetValue(value, counts[value]) for value in ranked)

@@ -38,7 +38,7 @@ from indexing.timestamps import to_microseconds
 from indexing.yielding import LoopYielder
 
 # With fewer events, counting all of them is faster than reading and adding up tables.
-WORTHWHILE: Final = 250_000
+WORTHWHILE: Final = 50_000
 # The same for events that match the filters of a query.
 _WORTHWHILE_MATCHES: Final = 5_000
 # The most days to count each time, because they have no table that is up to date.

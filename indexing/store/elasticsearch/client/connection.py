@@ -312,15 +312,8 @@ class Connection:
         searches: Sequence[Search],
         *,
         timeouts: Timeouts | None = None,
-        in_order: bool = False,
     ) -> list[Any]:
-        """Run several searches in one request; raises the same errors as `search`.
-
-        With `in_order`, each begins after the one before has ended. So they take longer than one
-        search, and a node has the whole time of a read for them, also if there are other nodes.
-        """
-        if in_order and timeouts is None:
-            timeouts = READING
+        """Run several searches in one request; raises the same errors as `search`."""
         lines: list[bytes] = []
         for search in searches:
             header = {
@@ -331,8 +324,8 @@ class Connection:
             header |= {} if search.routing is None else {"routing": search.routing}
             header |= {} if search.copy is None else {"preference": search.copy}
             lines += (orjson.dumps(header), orjson.dumps(search.body))
-        target = "/_msearch" + ("?max_concurrent_searches=1" if in_order else "")
-        answer = await self.request("POST", target, b"\n".join([*lines, b""]), timeouts=timeouts)
+        body = b"\n".join([*lines, b""])
+        answer = await self.request("POST", "/_msearch", body, timeouts=timeouts)
         return [_checked(response) for response in answer["responses"]]
 
     async def count(

@@ -98,6 +98,20 @@ async def test_the_ends_of_a_range_are_added_each_time(store: ElasticsearchStore
     assert (await count(store, query)).total == 61
 
 
+async def test_a_day_without_a_table_is_counted_only_until_it_has_one(
+    store: ElasticsearchStore, searches: Searches
+) -> None:
+    await store.refresh_event_counts(datetime.now(UTC))
+    await store.write_events([make_event(100, MIDNIGHT + DAY)])
+    searches.facets = 0
+    assert (await count(store)).total == 73
+    assert searches.facets == 1
+    await store.refresh_event_counts(datetime.now(UTC))
+    searches.facets = 0
+    assert (await count(store)).total == 73
+    assert searches.facets == 0
+
+
 async def test_days_that_are_too_large_to_store_are_counted_each_time(
     store: ElasticsearchStore, searches: Searches, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,7 +191,7 @@ async def test_a_node_that_is_gone_is_named_without_its_password() -> None:
     assert str(raised.value) == "Elasticsearch at 127.0.0.1:1 cannot be reached (ConnectionError)"
 
 
-async def test_searches_in_order_are_not_moved_to_another_node_like_a_single_one(
+async def test_a_search_with_the_whole_time_of_a_read_is_not_moved_to_another_node(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "READING_AMONG_SEVERAL", Timeouts(total=0.2, attempt=0.1))
@@ -206,13 +206,12 @@ async def test_searches_in_order_are_not_moved_to_another_node_like_a_single_one
     nodes.handler = answer
     async with nodes.connect(None, None) as connection:
         search = Search("index", {})
-        in_order = asyncio.create_task(connection.search_many([search], in_order=True))
+        whole = asyncio.create_task(connection.search_many([search], timeouts=client.READING))
         await begun.wait()
         with pytest.raises(StoreUnavailableError):
             await connection.search_many([search])
         answered.set()
-        assert len(await in_order) == 1
-    # The other ones were tried on both nodes.
-    in_turn = [url for url, _ in nodes.asked if "max_concurrent_searches" in url.query]
-    assert len(in_turn) == 1
+        assert len(await whole) == 1
+    # The other one was tried on both nodes.
+    assert len(nodes.asked) == 3
     assert len({url.port for url, _ in nodes.asked}) == 2

@@ -173,6 +173,14 @@ async def test_what_retention_dropped_is_not_counted(store: Store) -> None:
     await check(store, EventQuery(WIDGETS, START - timedelta(days=9), END), [*rows[:50], *left])
 
 
+async def test_an_event_that_is_written_again_is_counted_once(store: Store) -> None:
+    rows = [make_event(n, after(hours=n), pull_request=n % 3) for n in range(20)]
+    conflict = make_event(3, after(hours=3), event_type=KINDS[1], trigger="another")
+    await write(store, [*rows[:10], *rows[5:10], conflict])
+    await write(store, [*rows, conflict])
+    await check(store, EventQuery(WIDGETS, START, END), rows)
+
+
 async def test_a_facet_has_its_hundred_most_frequent_values(store: Store) -> None:
     rows = [
         make_event(n, START + timedelta(hours=n % 60), pull_request=n % 150, trigger=f"t{n % 130}")

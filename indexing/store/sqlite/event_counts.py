@@ -1,7 +1,7 @@
 """Counts the events of a log, in bars of a histogram and by facets.
 
-Whole hours and days are read from stored counts, the rest from the events. Database triggers keep
-the stored counts (`migrations/version_7.py`), so they are always exact.
+Whole hours and days are read from stored counts, the rest from the events. Each transaction that
+changes the events changes the stored counts (`event_tally.py`), so they are always exact.
 """
 
 from __future__ import annotations
@@ -31,14 +31,10 @@ from indexing.store.sqlite.event_plan import (
     make_plan,
     restrictions_of,
 )
+from indexing.store.sqlite.event_tally import DAY, HOUR, NONE
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.timestamps import to_microseconds
 
-_HOUR: Final = 3_600_000_000
-_DAY: Final = 24 * _HOUR
-
-# The stored counts have this in place of null, because it is part of a key. No text contains it.
-_NONE: Final = "\0"
 _FACETS: Final = (TYPE, OUTCOME, TRIGGER)
 
 Span = tuple[int, int]
@@ -104,12 +100,12 @@ class _Log:
         counts = _Counts()
         whole = _whole(query)
         restrictions = restrictions_of(query)
-        for span, part in _split(whole, (_DAY, _HOUR)):
+        for span, part in _split(whole, (DAY, HOUR)):
             if span is None:
                 self._add_rows(counts.facets, query, part)
             else:
                 self._add_kept(counts.facets, restrictions, span, part)
-        fitting = tuple(span for span in (_DAY, _HOUR) if self.bars.size % span == 0)
+        fitting = tuple(span for span in (DAY, HOUR) if self.bars.size % span == 0)
         for span, part in _split(whole, fitting):
             if span is None:
                 self._add_bars(counts.bars, query, part)
@@ -183,7 +179,7 @@ class _Log:
         every = replace(_every(query), outcomes=tuple(Outcome))
         restrictions = restrictions_of(_every(query))
         conditions = "".join(each.condition for each in restrictions)
-        for span, part in _split(_whole(query), (_DAY,)):
+        for span, part in _split(_whole(query), (DAY,)):
             if span is None:
                 yield from self._pull_rows(every, part, 1)
             else:
@@ -241,7 +237,7 @@ class _Log:
         rows = self._kept(f"{columns}, sum(count)", restrictions, span, part, columns)
         for *values, count in rows:
             for name, value in zip(_FACETS, values, strict=True):
-                facets[name][None if value == _NONE else value] += count
+                facets[name][None if value == NONE else value] += count
 
     def _add_kept_bars(
         self, bars: Counter[int], restrictions: Sequence[Restriction], span: int, part: Span

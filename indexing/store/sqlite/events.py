@@ -14,6 +14,7 @@ from indexing.store.interface import EventOutcome
 from indexing.store.sqlite.arrivals import find_next_row_id
 from indexing.store.sqlite.columns import OUTCOME_NUMBERS
 from indexing.store.sqlite.event_plan import INDEXES, EventPlan, make_plan
+from indexing.store.sqlite.event_tally import EventTally
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.repositories import find_repository_id, require_repository_id
 from indexing.timestamps import to_microseconds
@@ -37,24 +38,32 @@ def write_events(
     repository_ids: dict[str, int] = {}
     outcomes: list[EventOutcome] = []
     row_id = find_next_row_id(connection)
+    tally = EventTally()
     for event in events:
         name = event.repository
         repository_id = repository_ids.get(name.key)
         if repository_id is None:
             repository_id = require_repository_id(connection, name)
             repository_ids[name.key] = repository_id
-        outcomes.append(_write_event(connection, repository_id, event, row_id))
+        outcomes.append(_write_event(connection, repository_id, event, row_id, tally))
         if outcomes[-1] is EventOutcome.WRITTEN:
             # From now on, the row id that SQLite assigns is the right one.
             row_id = None
+    tally.store(connection)
     return outcomes
 
 
 def _write_event(
-    connection: sqlite3.Connection, repository_id: int, event: StoredEvent, row_id: int | None
+    connection: sqlite3.Connection,
+    repository_id: int,
+    event: StoredEvent,
+    row_id: int | None,
+    tally: EventTally,
 ) -> EventOutcome:
-    key = (repository_id, to_microseconds(event.key.received_at), event.key.id)
+    received_at = to_microseconds(event.key.received_at)
+    key = (repository_id, received_at, event.key.id)
     body = event.body.decode()
+    trigger, outcome = event.searchable_trigger, OUTCOME_NUMBERS[event.outcome]
     done = connection.execute(
         "INSERT INTO events (repository_id, received_at, id, type, pull_request, base_ref, body,"
         " triggered_by, outcome, row_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -65,12 +74,14 @@ def _write_event(
             event.pull_request,
             event.base_ref,
             body,
-            event.searchable_trigger,
-            OUTCOME_NUMBERS[event.outcome],
+            trigger,
+            outcome,
             row_id,
         ),
     )
     if done.rowcount:
+        values = (event.type, outcome, trigger, event.base_ref)
+        tally.add(repository_id, received_at, values, event.pull_request)
         return EventOutcome.WRITTEN
     (stored,) = connection.execute(
         "SELECT body FROM events WHERE repository_id = ? AND received_at = ? AND id = ?", key

@@ -34,6 +34,7 @@ from indexing.store.sqlite.migrations import (
     version_13,
     version_14,
     version_15,
+    version_16,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -54,4 +55,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_13.migrate,
     version_14.migrate,
     version_15.migrate,
+    version_16.migrate,
 )

@@ -1,0 +1,63 @@
+"""Adds the events of a transaction to the stored counts.
+
+Whoever inserts events calls this in the same transaction. Database triggers subtract those that are
+deleted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from typing import Any, Final
+
+HOUR: Final = 3_600_000_000
+DAY: Final = 24 * HOUR
+
+# The stored counts have this in place of null, because it is part of a key. No text contains it.
+NONE: Final = "\0"
+
+
+class EventTally:
+    """The events that a transaction inserts, not yet in the stored counts."""
+
+    def __init__(self) -> None:
+        # By repository, start of the hour, type, outcome, trigger and base branch.
+        self._hours: Counter[tuple[Any, ...]] = Counter()
+        # By repository, start of the day and pull request.
+        self._pulls: Counter[tuple[int, int, int]] = Counter()
+
+    def add(
+        self,
+        repository_id: int,
+        received_at: int,
+        values: tuple[str, int, str | None, str | None],
+        pull_request: int | None,
+    ) -> None:
+        """Add an event; `values` are its type, outcome, trigger and base branch."""
+        kind, outcome, trigger, base_ref = values
+        trigger = NONE if trigger is None else trigger
+        base_ref = NONE if base_ref is None else base_ref
+        hour = received_at - received_at % HOUR
+        self._hours[repository_id, hour, kind, outcome, trigger, base_ref] += 1
+        if pull_request is not None:
+            self._pulls[repository_id, received_at - received_at % DAY, pull_request] += 1
+
+    def store(self, connection: sqlite3.Connection) -> None:
+        """Add to the stored counts."""
+        days: Counter[tuple[Any, ...]] = Counter()
+        for (repository_id, hour, *values), count in self._hours.items():
+            days[repository_id, hour - hour % DAY, *values] += count
+        for span, counts in ((HOUR, self._hours), (DAY, days)):
+            # In the order of the table, which is faster.
+            connection.executemany(
+                f"INSERT INTO event_counts VALUES (?, {span}, ?, ?, ?, ?, ?, ?) ON CONFLICT"
+                " (repository_id, span, start, type, outcome, triggered_by, base_ref)"
+                " DO UPDATE SET count = count + excluded.count",
+                [(*key, count) for key, count in sorted(counts.items())],
+            )
+        connection.executemany(
+            "INSERT INTO event_pull_counts VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (repository_id, start, pull_request)"
+            " DO UPDATE SET count = count + excluded.count",
+            [(*key, count) for key, count in sorted(self._pulls.items())],
+        )

@@ -258,7 +258,7 @@ class Writer(Protocol):
         """
 
     async def refresh_event_counts(self, now: datetime, goes_on: GoesOn = always) -> int:
-        """Prepare the counts of past days with new events, while `goes_on`; return how many."""
+        """Prepare the counts of days with new events, while `goes_on`; return how many."""
 
     async def write_executions(
         self, repository: RepositoryName, run: Run, executions: Sequence[Execution]

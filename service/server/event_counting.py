@@ -1,4 +1,4 @@
-"""Prepares the counts of past days of the event log: one process of all replicas does it.
+"""Prepares the counts of days of the event log: one process of all replicas does it.
 
 Reads are exact without it, but they would count all events.
 """

@@ -18,7 +18,7 @@ import uvloop
 from aiohttp import web
 
 from indexing.errors import MergewatchError
-from indexing.store import ElasticsearchPlace, open_store
+from indexing.store import open_store
 from indexing.store.interface import Store
 from service.app import create_app, surround
 from service.config.settings import Settings
@@ -27,6 +27,7 @@ from service.http.targets import MAX_PARSED_BYTES, UI_PREFIX
 from service.ingest.limiter import LIMITER
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
 from service.middleware.response_cache import REPEATED_REQUESTS, RepeatedRequests
+from service.server.event_counting import EventCounting
 from service.server.listener import BACKLOG, Listener, http_url
 from service.server.shared_folder import shared_folder
 from service.server.supervisor import stop_signals, supervise
@@ -252,10 +253,7 @@ def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
         dashboard_url = f"{settings.public_url}{UI_PREFIX}" if is_linked else None
         sending = send_notifications(store, settings.notifications, dashboard_url)
         tasks.add(asyncio.create_task(sending))
-    if isinstance(settings.store, ElasticsearchPlace):
-        from service.server.event_counting import EventCounting
-
-        tasks.add(asyncio.create_task(EventCounting(store).run()))
+    tasks.add(asyncio.create_task(EventCounting(store).run()))
     if settings.ui:
         tasks.add(asyncio.create_task(_load_pages()))
     return tasks

@@ -22,6 +22,7 @@ from indexing.store.elasticsearch import (
     event_whole_days,
 )
 from indexing.store.interface import Store
+from indexing.store.sqlite import event_days as sqlite_event_days
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_event
 
 KINDS = ("action.merge", "action.rebase", "action.squash")
@@ -152,7 +153,9 @@ async def test_the_counts_are_those_of_the_walked_rows(
 @pytest.fixture(autouse=True)
 def nothing_known(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     known.clear()
-    # Elasticsearch stores counts of days only of logs that are larger than those of these tests.
+    # Both stores prepare only logs and days that are larger than those of these tests.
+    monkeypatch.setattr(sqlite_event_days, "WORTHWHILE", 1)
+    monkeypatch.setattr(sqlite_event_days, "GROWN", 2)
     monkeypatch.setattr(event_whole_days, "WORTHWHILE", 1)
     monkeypatch.setattr(event_whole_days, "_WORTHWHILE_MATCHES", 1)
     # So a day has combinations in several parts of its table.

@@ -13,17 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from indexing.models.event_aggregates import (
-    MAX_FACET_VALUES,
     Bars,
     EventAggregate,
     FacetValue,
     rank,
 )
-from indexing.models.events import EventQuery, Outcome
+from indexing.models.events import EventQuery
 from indexing.store.sqlite.columns import OUTCOMES
 from indexing.store.sqlite.event_plan import (
     OUTCOME,
-    PULL_REQUEST,
     TRIGGER,
     TYPE,
     EventPlan,
@@ -31,6 +29,7 @@ from indexing.store.sqlite.event_plan import (
     make_plan,
     restrictions_of,
 )
+from indexing.store.sqlite.event_pulls import rank_pull_requests
 from indexing.store.sqlite.event_tally import DAY, HOUR, NONE
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.timestamps import to_microseconds
@@ -58,6 +57,15 @@ class _Counts:
 def aggregate_events(
     connection: sqlite3.Connection, query: EventQuery, bars: Bars
 ) -> EventAggregate:
+    # All statements read one snapshot.
+    connection.execute("BEGIN")
+    try:
+        return _aggregate(connection, query, bars)
+    finally:
+        connection.rollback()
+
+
+def _aggregate(connection: sqlite3.Connection, query: EventQuery, bars: Bars) -> EventAggregate:
     repository_id = find_repository_id(connection, query.repository)
     counts = _Counts()
     pull_requests: tuple[FacetValue[int], ...] = ()
@@ -74,7 +82,7 @@ def aggregate_events(
             counts.subtract(log.count_rows(left_out))
         else:
             counts = log.count(query)
-        pull_requests = log.rank_pull_requests(query)
+        pull_requests = rank_pull_requests(connection, repository_id, query)
     facets = {name: +found for name, found in counts.facets.items()}
     facets[TRIGGER].pop(None, None)
     return EventAggregate(
@@ -121,85 +129,6 @@ class _Log:
         self._add_bars(counts.bars, query, whole)
         return counts
 
-    def rank_pull_requests(self, query: EventQuery) -> tuple[FacetValue[int], ...]:
-        """Return the facet of pull requests; their counts are stored for whole days only."""
-        pieces: list[_Piece] = []
-        rest = self._complement(query)
-        if rest is None:
-            pieces += self._pull_rows(query, _whole(query), 1)
-        else:
-            pieces += self._kept_pulls(query)
-            for each in rest:
-                pieces += self._pull_rows(each, _whole(each), -1)
-        if not pieces:
-            return ()
-        counted = " UNION ALL ".join(piece.sql for piece in pieces)
-        rows = self.connection.execute(
-            f"SELECT pull_request, sum(n) AS total FROM ({counted})"
-            " WHERE pull_request IS NOT NULL GROUP BY 1 HAVING total > 0"
-            f" ORDER BY total DESC, 1 LIMIT {MAX_FACET_VALUES}",
-            [parameter for piece in pieces for parameter in piece.parameters],
-        )
-        return tuple(FacetValue(value, count) for value, count in rows)
-
-    def _complement(self, query: EventQuery) -> list[EventQuery] | None:
-        """Return queries for the events to subtract from the stored counts by pull request.
-
-        Those counts cover all events, without any filter. Returns `None` if the events to subtract
-        are most of them; then it is faster to count the matching events.
-        """
-        restrictions = restrictions_of(query)
-        others = [each for each in restrictions if each.column != PULL_REQUEST]
-        if query.pull_requests or len(others) > 1:
-            return None
-        if not others:
-            return []
-        every = _every(query)
-        left_out = replace(
-            every,
-            event_types=query.event_types_excluded if not query.event_types else (),
-            triggers=query.triggers_excluded if not query.triggers else (),
-        )
-        if others[0].column == OUTCOME:
-            outcomes = set(query.outcomes or Outcome) - set(query.outcomes_excluded)
-            left_out = replace(
-                every, outcomes=tuple(each for each in Outcome if each not in outcomes)
-            )
-            if len(outcomes) == len(Outcome):
-                return []
-        if left_out == every:
-            return None
-        uncounted = replace(left_out, pull_requests_excluded=())
-        most = self.count(replace(every, pull_requests_excluded=())).bars.total()
-        return [left_out] if self.count(uncounted).bars.total() * 2 < most else None
-
-    def _kept_pulls(self, query: EventQuery) -> Iterator[_Piece]:
-        # Naming all outcomes selects the index by outcome: it contains the pull request, and the
-        # index by time does not.
-        every = replace(_every(query), outcomes=tuple(Outcome))
-        restrictions = restrictions_of(_every(query))
-        conditions = "".join(each.condition for each in restrictions)
-        for span, part in _split(_whole(query), (DAY,)):
-            if span is None:
-                yield from self._pull_rows(every, part, 1)
-            else:
-                yield _Piece(
-                    "SELECT pull_request, count AS n FROM event_pull_counts"
-                    f" WHERE repository_id = ? AND start >= ? AND start < ?{conditions}",
-                    (self.repository_id, *part, *(each.parameter for each in restrictions)),
-                )
-
-    def _pull_rows(self, query: EventQuery, part: Span, sign: int) -> Iterator[_Piece]:
-        plan = make_plan(query)
-        found = f" AND {plan.column} {plan.sign} ?" if plan.column else ""
-        for one in _each(plan):
-            yield _Piece(
-                f"SELECT pull_request, {sign} AS n FROM events INDEXED BY {plan.index} WHERE"
-                f" repository_id = ?{found} AND received_at >= ? AND received_at < ?"
-                f"{plan.condition}",
-                (self.repository_id, *one, *part, *plan.parameters),
-            )
-
     def _add_rows(self, facets: dict[str, Counter[Any]], query: EventQuery, part: Span) -> None:
         for *values, count in self._group_rows(query, part, ", ".join(_FACETS), "1, 2, 3"):
             for name, value in zip(_FACETS, values, strict=True):
@@ -242,9 +171,9 @@ class _Log:
     def _add_kept_bars(
         self, bars: Counter[int], restrictions: Sequence[Restriction], span: int, part: Span
     ) -> None:
-        number = _floor("start", self.bars.size)
-        for bar, count in self._kept(f"{number}, sum(count)", restrictions, span, part, "1"):
-            bars[bar] += count
+        # By the start, because the table is in its order: SQLite adds up without sorting.
+        for start, count in self._kept("start, sum(count)", restrictions, span, part, "start"):
+            bars[start // self.bars.size] += count
 
     def _kept(
         self,
@@ -262,30 +191,12 @@ class _Log:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """One SELECT of a UNION, with its parameters."""
-
-    sql: str
-    parameters: tuple[Any, ...]
-
-
 def _whole(query: EventQuery) -> Span:
     return to_microseconds(query.received_from), to_microseconds(query.received_to)
 
 
 def _each(plan: EventPlan) -> list[tuple[Any, ...]]:
     return [()] if plan.column is None else [(value,) for value in plan.values]
-
-
-def _every(query: EventQuery) -> EventQuery:
-    """Return the query without its filters, except for the excluded pull requests."""
-    return EventQuery(
-        query.repository,
-        query.received_from,
-        query.received_to,
-        pull_requests_excluded=query.pull_requests_excluded,
-    )
 
 
 def _split(whole: Span, spans: Sequence[int]) -> Iterator[tuple[int | None, Span]]:

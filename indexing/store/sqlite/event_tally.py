@@ -23,15 +23,12 @@ class EventTally:
     def __init__(self) -> None:
         # By repository, start of the hour, type, outcome, trigger and base branch.
         self._hours: Counter[tuple[Any, ...]] = Counter()
-        # By repository, start of the day and pull request.
-        self._pulls: Counter[tuple[int, int, int]] = Counter()
 
     def add(
         self,
         repository_id: int,
         received_at: int,
         values: tuple[str, int, str | None, str | None],
-        pull_request: int | None,
     ) -> None:
         """Add an event; `values` are its type, outcome, trigger and base branch."""
         kind, outcome, trigger, base_ref = values
@@ -39,8 +36,6 @@ class EventTally:
         base_ref = NONE if base_ref is None else base_ref
         hour = received_at - received_at % HOUR
         self._hours[repository_id, hour, kind, outcome, trigger, base_ref] += 1
-        if pull_request is not None:
-            self._pulls[repository_id, received_at - received_at % DAY, pull_request] += 1
 
     def store(self, connection: sqlite3.Connection) -> None:
         """Add to the stored counts."""
@@ -55,9 +50,11 @@ class EventTally:
                 " DO UPDATE SET count = count + excluded.count",
                 [(*key, count) for key, count in sorted(counts.items())],
             )
+        totals: Counter[tuple[int, int]] = Counter()
+        for (repository_id, day, *_), count in days.items():
+            totals[repository_id, day] += count
         connection.executemany(
-            "INSERT INTO event_pull_counts VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (repository_id, start, pull_request)"
-            " DO UPDATE SET count = count + excluded.count",
-            [(*key, count) for key, count in sorted(self._pulls.items())],
+            "INSERT INTO event_days VALUES (?, ?, ?, 0)"
+            " ON CONFLICT (repository_id, start) DO UPDATE SET events = events + excluded.events",
+            [(*key, count) for key, count in sorted(totals.items())],
         )

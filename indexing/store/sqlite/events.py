@@ -81,7 +81,7 @@ def _write_event(
     )
     if done.rowcount:
         values = (event.type, outcome, trigger, event.base_ref)
-        tally.add(repository_id, received_at, values, event.pull_request)
+        tally.add(repository_id, received_at, values)
         return EventOutcome.WRITTEN
     (stored,) = connection.execute(
         "SELECT body FROM events WHERE repository_id = ? AND received_at = ? AND id = ?", key

@@ -48,6 +48,7 @@ from indexing.store.sqlite import (
     arrivals,
     code_owners,
     event_counts,
+    event_days,
     events,
     executions,
     keys,
@@ -188,8 +189,8 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         outcomes = await self._connections.write_rows(batch, events.write_events, self._events_pace)
         return [outcome for step in outcomes for outcome in step]
 
-    async def refresh_event_counts(self, now: datetime, goes_on: GoesOn = always) -> int:  # noqa: ARG002 - triggers did it
-        return 0
+    async def refresh_event_counts(self, now: datetime, goes_on: GoesOn = always) -> int:
+        return await event_days.refresh_event_counts(self._connections, now, goes_on)
 
     async def search_tests(
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int

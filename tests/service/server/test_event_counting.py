@@ -13,8 +13,9 @@ from indexing.store import open_store
 from indexing.store.sqlite.store import SqliteStore
 from indexing.yielding import GoesOn
 from service.server.event_counting import LEASE_FOR, EventCounting
+from tests.builders import WIDGETS, make_event
 from tests.service.front_door import Clock
-from tests.service.processes import TIMEOUT
+from tests.service.processes import TIMEOUT, Start
 
 
 async def test_one_process_refreshes_until_its_lease_ends(
@@ -99,3 +100,15 @@ async def test_a_long_refresh_keeps_its_lease_and_ends_once_it_is_lost(
     assert answers == [True, True, False]
     assert began == 3
     await store.close()
+
+
+async def test_a_service_over_the_embedded_store_prepares_days(
+    tmp_path: Path, start: Start
+) -> None:
+    store = await open_store(tmp_path)
+    await store.ensure_repository(WIDGETS)
+    await store.write_events([make_event(number, pull_request=7) for number in range(300)])
+    await store.close()
+    service = start()
+    assert service.next_line("days of the event log counted")["days"] == 1
+    assert service.stop() == 0

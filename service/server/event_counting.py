@@ -10,7 +10,7 @@ import logging
 import time
 import uuid
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from indexing.errors import MergewatchError
@@ -19,7 +19,9 @@ from service.context import Clock, utc_now
 
 LEASE: Final = "event-counts"
 LEASE_FOR: Final = timedelta(minutes=10)
-_RENEWED_AFTER: Final = LEASE_FOR / 10
+# Not each minute: over one SQLite file, each write of the lease empties the caches of the other
+# processes.
+_RENEWED_AFTER: Final = LEASE_FOR / 2
 # The pause between two refreshes. After a long one it is so many times as long as that took, so
 # that the cluster has time for other work.
 PAUSE_SECONDS: Final = 60.0
@@ -36,7 +38,8 @@ class EventCounting:
         self._store = store
         self._clock = clock
         self._owner = uuid.uuid4().hex
-        self._renewed_at = clock()
+        # When this process last got or renewed the lease; `None` if it does not hold it.
+        self._renewed_at: datetime | None = None
 
     async def run(self) -> None:
         """Refresh the counts until cancelled; then another process may do it at once."""
@@ -56,15 +59,15 @@ class EventCounting:
 
     async def refresh(self) -> None:
         """Refresh the counts, unless another process holds the lease."""
-        if await self._hold_lease():
+        if await self._keep_lease():
             days = await self._store.refresh_event_counts(self._clock(), self._keep_lease)
             if days:
                 _log.info("days of the event log counted", extra={"days": days})
 
     async def _keep_lease(self) -> bool:
-        """Renew the lease if it is time to; return whether this process holds it."""
-        return self._clock() < self._renewed_at + _RENEWED_AFTER or await self._hold_lease()
-
-    async def _hold_lease(self) -> bool:
-        self._renewed_at = now = self._clock()
-        return await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
+        """Get the lease, or renew it if it is time to; return whether this process holds it."""
+        now, renewed_at = self._clock(), self._renewed_at
+        if renewed_at is None or now >= renewed_at + _RENEWED_AFTER:
+            held = await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
+            self._renewed_at = now if held else None
+        return self._renewed_at is not None

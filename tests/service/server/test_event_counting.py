@@ -52,6 +52,27 @@ async def test_one_process_refreshes_until_its_lease_ends(
     await store.close()
 
 
+async def test_frequent_refreshes_rarely_write_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await open_store(tmp_path)
+    hold, held = store.hold_lease, list[datetime]()
+
+    async def noting(name: str, owner: str, now: datetime, until: datetime) -> bool:
+        held.append(now)
+        return await hold(name, owner, now, until)
+
+    monkeypatch.setattr(store, "hold_lease", noting)
+    clock = Clock()
+    began = clock.now
+    counting = EventCounting(store, clock=clock)
+    for _ in range(9):
+        await counting.refresh()
+        clock.now += LEASE_FOR / 8
+    assert held == [began, began + LEASE_FOR / 2, began + LEASE_FOR]
+    await store.close()
+
+
 async def test_another_process_takes_over_when_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

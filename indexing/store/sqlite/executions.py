@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from indexing.failures.fingerprint import identify_failure
-from indexing.identifiers import derive_arrival_id, derive_identity_id, derive_test_id
+from indexing.identifiers import derive_arrival_id, derive_identity_id, make_test_id_deriver
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
@@ -20,7 +21,7 @@ from indexing.store.sqlite.columns import (
 from indexing.store.sqlite.job_runs import SAME_JOB, JobRun, add_results
 from indexing.store.sqlite.listed_runs import add_to_run
 from indexing.store.sqlite.repositories import require_repository_id
-from indexing.store.sqlite.search.name_index import add_name
+from indexing.store.sqlite.search.name_index import add_names
 from indexing.timestamps import to_microseconds
 
 
@@ -30,6 +31,7 @@ def write_results(
     results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
     repository_id = require_repository_id(connection, repository)
+    rows = _Rows(connection, repository, repository_id)
     written: dict[JobRun, Counter[Conclusion]] = {}
     touched: set[int] = set()
     unmerged: list[tuple[int, int]] = []
@@ -40,9 +42,9 @@ def write_results(
         run_row = _ensure_run(connection, job, branch, run, derive_arrival_id(repository, run))
         stored: list[Execution] = []
         for execution in executions:
-            test, identity = _ensure_identity(connection, repository, repository_id, run, execution)
+            test, identity = rows.ensure_identity(run, execution.test_name)
             touched.add(test)
-            row = _insert_execution(connection, repository, identity, run_row, branch, execution)
+            row = rows.add_execution(identity, run_row, branch, execution)
             if row is not None:
                 gained[execution.conclusion] += 1
                 unmerged.append((test, row))
@@ -60,6 +62,7 @@ def write_results(
     # One update for each job, even if its results name several commits.
     for job, gained in written.items():
         add_results(connection, job, gained[Conclusion.PASSED], gained[Conclusion.FAILED])
+    rows.add_names()
     new = sum(gained.total() for gained in written.values())
     return ExecutionCount(new, sum(map(len, results.values())) - new)
 
@@ -113,88 +116,103 @@ def _ensure_run(
     return found
 
 
-def _ensure_identity(
-    connection: sqlite3.Connection,
-    repository: RepositoryName,
-    repository_id: int,
-    run: Run,
-    execution: Execution,
-) -> tuple[int, int]:
-    """Return the row ids of the test and of its identity in the run's pipeline and job.
+class _Rows:
+    """Finds or adds the rows of the tests, identities and executions of one repository."""
 
-    Rows that do not exist are added.
-    """
-    name = execution.test_name
-    identity_id = derive_identity_id(repository, name, run.pipeline_name, run.job_name)
-    row = connection.execute(
-        "SELECT test, id FROM identities WHERE identity_id = ?", (identity_id,)
-    ).fetchone()
-    if row is not None:
-        found: tuple[int, int] = row
-        return found
-    test = _ensure_test(connection, repository, repository_id, name)
-    done = connection.execute(
-        "INSERT INTO identities"
-        " (identity_id, repository_id, test, test_name, pipeline_name, job_name)"
-        " VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
-        (identity_id, repository_id, test, name, run.pipeline_name, run.job_name),
-    )
-    return test, done.fetchone()[0]
+    def __init__(
+        self, connection: sqlite3.Connection, repository: RepositoryName, repository_id: int
+    ) -> None:
+        self._connection = connection
+        self._repository = repository
+        self._repository_id = repository_id
+        self._derive_test_id = make_test_id_deriver(repository)
+        self._added: list[tuple[int, str]] = []
 
-
-def _ensure_test(
-    connection: sqlite3.Connection, repository: RepositoryName, repository_id: int, name: str
-) -> int:
-    test_id = derive_test_id(repository, name).bytes
-    row = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
-    if row is None:
-        row = connection.execute(
-            "INSERT INTO tests (test_id, repository_id, test_name) VALUES (?, ?, ?) RETURNING id",
-            (test_id, repository_id, name),
+    def ensure_identity(self, run: Run, name: str) -> tuple[int, int]:
+        """Return the row ids of the test and of its identity in the run's pipeline and job."""
+        identity_id = derive_identity_id(self._repository, name, run.pipeline_name, run.job_name)
+        row = self._connection.execute(
+            "SELECT test, id FROM identities WHERE identity_id = ?", (identity_id,)
         ).fetchone()
-        add_name(connection, repository_id, row[0], name)
-    found: int = row[0]
-    return found
-
-
-def _insert_execution(
-    connection: sqlite3.Connection,
-    repository: RepositoryName,
-    identity: int,
-    run: int,
-    branch: int,
-    execution: Execution,
-) -> int | None:
-    """Insert an execution and return its row id; `None` if it is stored already."""
-    failure_id = identify_failure(derive_test_id(repository, execution.test_name), execution)
-    inserted = connection.execute(
-        "INSERT INTO executions (execution_id, identity, run, branch, conclusion, needed_retries,"
-        " finished_at, duration, framework, framework_version, language, filepath, function_name,"
-        " failure_type, failure_message, failure_id)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (execution_id) DO NOTHING RETURNING id",
-        (
-            execution.id,
-            identity,
-            run,
-            branch,
-            CONCLUSION_NUMBERS[execution.conclusion],
-            execution.needed_retries,
-            to_microseconds(execution.finished_at),
-            execution.duration,
-            execution.framework,
-            execution.framework_version,
-            execution.language,
-            execution.filepath,
-            execution.function_name,
-            execution.failure_type,
-            execution.failure_message,
-            None if failure_id is None else failure_id.bytes,
-        ),
-    ).fetchone()
-    if inserted is not None and execution.failure_trace is not None:
-        connection.execute(
-            "INSERT INTO failure_traces (execution, trace) VALUES (?, ?)",
-            (inserted[0], execution.failure_trace),
+        if row is not None:
+            found: tuple[int, int] = row
+            return found
+        test = self._ensure_test(name)
+        identity = self._insert(
+            "INSERT INTO identities"
+            " (identity_id, repository_id, test, test_name, pipeline_name, job_name)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (identity_id, self._repository_id, test, name, run.pipeline_name, run.job_name),
         )
-    return None if inserted is None else inserted[0]
+        return test, identity
+
+    def add_execution(
+        self, identity: int, run: int, branch: int, execution: Execution
+    ) -> int | None:
+        """Add an execution and return its row id; `None` if it is stored already."""
+        failure_id = None
+        if execution.conclusion is Conclusion.FAILED:
+            failure_id = identify_failure(self._derive_test_id(execution.test_name), execution)
+        added = self._connection.execute(
+            "INSERT INTO executions (execution_id, identity, run, branch, conclusion,"
+            " needed_retries, finished_at, duration, framework, framework_version, language,"
+            " filepath, function_name, failure_type, failure_message, failure_id)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (execution_id) DO NOTHING",
+            (
+                execution.id,
+                identity,
+                run,
+                branch,
+                CONCLUSION_NUMBERS[execution.conclusion],
+                execution.needed_retries,
+                to_microseconds(execution.finished_at),
+                execution.duration,
+                execution.framework,
+                execution.framework_version,
+                execution.language,
+                execution.filepath,
+                execution.function_name,
+                execution.failure_type,
+                execution.failure_message,
+                None if failure_id is None else failure_id.bytes,
+            ),
+        )
+        if not added.rowcount:
+            return None
+        if execution.failure_trace is not None:
+            self._connection.execute(
+                "INSERT INTO failure_traces (execution, trace) VALUES (?, ?)",
+                (added.lastrowid, execution.failure_trace),
+            )
+        return added.lastrowid
+
+    def add_names(self) -> None:
+        """Write the names of all added tests to the n-gram indexes; call it last.
+
+        The next statement that has to be undone in parts would write each name to the file at once,
+        in a segment of its own. That took longer than all else.
+        """
+        add_names(self._connection, self._repository_id, self._added)
+
+    def _ensure_test(self, name: str) -> int:
+        test_id = self._derive_test_id(name).bytes
+        row = self._connection.execute(
+            "SELECT id FROM tests WHERE test_id = ?", (test_id,)
+        ).fetchone()
+        if row is not None:
+            found: int = row[0]
+            return found
+        test = self._insert(
+            "INSERT INTO tests (test_id, repository_id, test_name) VALUES (?, ?, ?)",
+            (test_id, self._repository_id, name),
+        )
+        self._added.append((test, name))
+        return test
+
+    def _insert(self, statement: str, values: tuple[Any, ...]) -> int:
+        # `RETURNING id` takes as long again as the rest of the statement.
+        row = self._connection.execute(statement, values).lastrowid
+        if row is None:
+            raise AssertionError(statement)
+        return row

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 from indexing.store.sqlite.search.plan import bigram_text, row_of
 
 
-def add_name(connection: sqlite3.Connection, repository_id: int, test: int, name: str) -> None:
-    row = row_of(repository_id, test)
-    connection.execute("INSERT INTO test_trigrams (rowid, name) VALUES (?, ?)", (row, name))
-    connection.execute(
-        "INSERT INTO test_bigrams (rowid, name) VALUES (?, ?)", (row, bigram_text(name))
+def add_names(
+    connection: sqlite3.Connection, repository_id: int, names: Sequence[tuple[int, str]]
+) -> None:
+    """Add the names of tests, each with the row id of its test."""
+    connection.executemany(
+        "INSERT INTO test_trigrams (rowid, name) VALUES (?, ?)",
+        [(row_of(repository_id, test), name) for test, name in names],
+    )
+    connection.executemany(
+        "INSERT INTO test_bigrams (rowid, name) VALUES (?, ?)",
+        [(row_of(repository_id, test), bigram_text(name)) for test, name in names],
     )
 
 
@@ -36,4 +43,4 @@ def rebuild_names(connection: sqlite3.Connection) -> None:
         " CROSS JOIN tests t ON t.id = ordered.id"
     )
     for repository_id, test, name in names:
-        add_name(connection, repository_id, test, name)
+        add_names(connection, repository_id, [(test, name)])

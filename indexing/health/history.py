@@ -205,7 +205,7 @@ def merge_history(
 
     `days` has, for every sequence, the days of the window and those that changed, oldest first.
     `merged` has the oldest day of the new executions, for each sequence with some, and `verdicts`
-    the verdicts of these that may have changed, by commit.
+    the flaky verdicts of their commits, by commit.
 
     Raises:
         InexactMergeError: the history has to be computed from all days.

@@ -61,7 +61,7 @@ def build_rollup(observations: Iterable[Observation]) -> Merged:
 def merge_rollup(
     rollup: Rollup, observations: Iterable[Observation], has_earlier: Callable[[str], bool]
 ) -> Merged:
-    """Return the roll-up with new executions, and the days that changed.
+    """Return the roll-up with new executions, the days that changed, and merged flaky verdicts.
 
     `has_earlier` returns whether a commit has stored executions of this sequence besides the new
     ones. It is called only for commits that the roll-up does not know.
@@ -91,6 +91,9 @@ class _Merge:
         # The days with a verdict that failed, was flaky or stood alone; it may contain more days.
         self._bad: set[int] = set()
         self._verdicts: dict[str, KeptVerdict] = {}
+        # The commits of flaky verdicts that were merged.
+        self._flaky: set[str] = set()
+        self._is_whole = rollup is None
         # The sorted keys of all known verdicts, and of those that are not flaky.
         self._order: list[_Key] = []
         self._clean: list[_Key] = []
@@ -105,11 +108,8 @@ class _Merge:
             self._load(rollup)
 
     def _load(self, rollup: Rollup) -> None:
-        self._newest = (
-            rollup.newest_at,
-            ATTENTION[rollup.last_conclusion],
-            rollup.last_conclusion,
-        )
+        conclusion = rollup.last_conclusion
+        self._newest = (rollup.newest_at, ATTENTION[conclusion], conclusion)
         self._evidence_at = rollup.evidence_at
         self._last_failure_at = rollup.last_failure_at
         self._days = {day.day: day for day in rollup.days}
@@ -146,7 +146,7 @@ class _Merge:
         return Merged(
             self._roll_up(),
             [self._days[day] for day in sorted(self._open.keys() | self._added)],
-            self._verdicts,
+            self._verdicts if self._is_whole else {c: self._verdicts[c] for c in self._flaky},
         )
 
     def _roll_up(self) -> Rollup | None:
@@ -269,6 +269,8 @@ class _Merge:
 
     def _merge_verdict(self, day: int, commit: str, first: int, last: int, bits: int) -> None:
         before = self._verdicts.get(commit)
+        if (bits if before is None else before.results | bits) > FAILED:
+            self._flaky.add(commit)
         if before is None:
             if self._is_before_kept((first, commit)) or (
                 self._has_older and self._has_earlier(commit)

@@ -177,8 +177,8 @@ class Merged(NamedTuple):
     """The result of a merge.
 
     `rollup` is None if there is no execution. `days` are those that changed, oldest first.
-    `verdicts` has all verdicts that the merge knows, by commit; in a full computation these are
-    all.
+    `verdicts` are the flaky ones of the merged commits, by commit; in a full computation they are
+    all verdicts.
     """
 
     rollup: Rollup | None

@@ -116,6 +116,19 @@ def test_any_order_and_split_give_the_same_roll_up(
     assert [kept.days[day] for day in sorted(kept.days)] == list(days)
 
 
+def test_a_merge_returns_only_the_flaky_verdicts_of_its_commits() -> None:
+    """Their number must not grow with the verdicts that the roll-up keeps."""
+    rollup = build_rollup(
+        seen(conclusion, hours=hours, commit=f"c{hours}")
+        for hours in range(-20, 0)
+        for conclusion in (PASSED, FAILED)
+    ).rollup
+    assert rollup is not None
+    new = [seen(FAILED, commit="c-1"), seen(commit="passed"), seen(SKIPPED, commit="skipped")]
+    merged = merge_rollup(rollup, new, lambda _: False)
+    assert merged.verdicts.keys() == {"c-1"}
+
+
 def check(kept: Kept) -> None:
     expected, days, _ = build_rollup(kept.stored)
     assert kept.rollup == expected

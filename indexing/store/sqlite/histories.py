@@ -6,6 +6,7 @@ Both are written in one transaction, and only the rows that differ.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from indexing.health.history import (
@@ -17,11 +18,16 @@ from indexing.health.history import (
 )
 from indexing.health.lasting_verdicts import write_lasting
 from indexing.health.rollups import DailyRollup, Job
+from indexing.store.sqlite.refreshed_rows import RefreshedRows
+from indexing.store.sqlite.stored_tests import StoredTest
 
 # The value of the column `identity` in rows about the test as a whole; row ids begin at 1.
 WHOLE_TEST: Final = 0
 # A day number before every day that a store can hold.
 _NEVER: Final = -(2**40)
+
+# The job and day of a row, and whether it is one of flaky verdicts.
+_Place = tuple[Job | None, int, bool]
 
 _COLUMNS: Final = ", ".join(f"d.{name}" for name in DailyRollup._fields)
 
@@ -37,87 +43,78 @@ class StoredHistory(NamedTuple):
     lasting: bytes | None = None
 
 
+_NO_HISTORY: Final = StoredHistory(None, History())
+
+
 def read_stored_history(
-    connection: sqlite3.Connection, test: int, *, has_days: bool
+    connection: sqlite3.Connection, stored: StoredTest, *, has_days: bool
 ) -> StoredHistory:
     """Return the history of a test.
 
     For a test of an earlier release, it is computed from the daily rows. `has_days` is false for a
     new test, which has no daily rows.
     """
-    text, lasting = connection.execute(
-        "SELECT history, lasting_verdicts FROM tests WHERE id = ?", (test,)
-    ).fetchone()
-    if text is not None:
-        return StoredHistory(text, read_history(text, lasting), lasting)
+    if stored.history is not None:
+        history = read_history(stored.history, stored.lasting)
+        return StoredHistory(stored.history, history, stored.lasting)
     if not has_days:
-        return StoredHistory(None, History())
+        return _NO_HISTORY
     days: dict[Job, list[DailyRollup]] = {}
     for pipeline, job, *columns in connection.execute(
         f"SELECT i.pipeline_name, i.job_name, {_COLUMNS} FROM identities i"
         " JOIN daily_rollups d ON d.identity = i.id WHERE i.test = ? ORDER BY d.identity, d.day",
-        (test,),
+        (stored.test,),
     ):
         days.setdefault((pipeline, job), []).append(DailyRollup(*columns))
     return StoredHistory(None, build_history(History(), days, _NEVER))
 
 
 def store_history(
-    connection: sqlite3.Connection, test: int, stored: StoredHistory, history: History
-) -> None:
-    """Store the history of a test if it differs from the stored one, and the rows that differ."""
-    new = write_history(history)
+    stored: StoredTest, before: StoredHistory, history: History, rows: RefreshedRows
+) -> tuple[bytes, bytes | None] | None:
+    """Add the rows of a history that differ; return its texts, None if they are stored already."""
+    if before.text is not None and history == before.history:
+        return None
+    text = write_history(history)
     lasting = write_lasting(history.lasting) if history.lasting else None
-    if (stored.text, stored.lasting) == (new, lasting):
-        return
-    connection.execute(
-        "UPDATE tests SET history = ?, lasting_verdicts = ? WHERE id = ?", (new, lasting, test)
-    )
-    if stored.text == new:
-        return
-    before = set() if stored.text is None else set(stored.history.rows())
-    after = set(history.rows())
-    repository: int | None = None
-    identities: dict[Job | None, tuple[int, bytes | None]] = {None: (WHOLE_TEST, None)}
-    for identity, identity_id, pipeline, job, repository_id in connection.execute(
-        "SELECT id, identity_id, pipeline_name, job_name, repository_id FROM identities"
-        " WHERE test = ?",
-        (test,),
-    ):
-        identities[pipeline, job] = (identity, identity_id)
-        repository = repository_id
+    if before.text != text:
+        earlier = () if before.text is None else before.history.rows()
+        _store_rows(stored, _by_place(earlier), _by_place(history.rows()), rows)
+    return text, lasting
 
-    def place_of(row: Row) -> int:
-        return identities[row.job][0]
 
-    for row in before - after:
-        table = "flaky_days" if row.health is None else "health_changes"
-        connection.execute(
-            f"DELETE FROM {table} WHERE test = ? AND identity = ? AND day = ?",
-            (test, place_of(row), row.day),
-        )
-    for row in after - before:
+def _by_place(rows: Iterable[Row]) -> dict[_Place, Row]:
+    return {(row.job, row.day, row.health is None): row for row in rows}
+
+
+def _store_rows(
+    stored: StoredTest,
+    before: Mapping[_Place, Row],
+    after: Mapping[_Place, Row],
+    rows: RefreshedRows,
+) -> None:
+    test, repository = stored.test, stored.repository_id
+    identities: dict[Job | None, tuple[int, bytes | None]] = {
+        each.job: (each.identity, each.identity_id) for each in stored.identities
+    }
+    identities[None] = (WHOLE_TEST, None)
+    for place, old in before.items():
+        row = after.get(place)
+        if row is None or row not in (old, old._replace(at=row.at)):
+            dropped = rows.dropped_flaky_days if old.health is None else rows.dropped_changes
+            dropped.append((test, identities[old.job][0], old.day))
+    for place, row in after.items():
+        old_row = before.get(place)
+        if row == old_row:
+            continue
+        identity, identity_id = identities[row.job]
         if row.health is None:
-            connection.execute(
-                "INSERT INTO flaky_days (test, identity, day, repository_id, verdicts)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (test, place_of(row), row.day, repository, row.verdicts),
-            )
+            rows.flaky_days.append((test, identity, row.day, repository, row.verdicts))
+        elif old_row is not None and old_row._replace(at=row.at) == row:
+            rows.moved_changes.append((row.at, test, identity, row.day))
         else:
-            connection.execute(
-                "INSERT INTO health_changes (test, identity, day, repository_id, at, previous,"
-                " health, identity_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    test,
-                    place_of(row),
-                    row.day,
-                    repository,
-                    row.at,
-                    row.previous,
-                    row.health,
-                    identities[row.job][1],
-                ),
-            )
+            change = (row.at, row.previous, row.health)
+            rows.changes.append((test, identity, row.day, repository, *change, identity_id))
 
 
 def forget_history(connection: sqlite3.Connection, test: int) -> None:

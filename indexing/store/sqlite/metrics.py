@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 from typing import Any, Final
 
 from indexing.models.tests import TestMetrics
 from indexing.store.row_values import RowValues
+from indexing.store.sqlite.refreshed_rows import RefreshedRows
 
 METRICS_COLUMNS: Final = RowValues._fields
 
@@ -16,24 +16,22 @@ _NO_METRICS: Final[tuple[Any, ...]] = (None,) * len(METRICS_COLUMNS)
 
 
 def store_metrics(
-    connection: sqlite3.Connection,
-    before: Mapping[int, tuple[Any, ...]],
-    after: Mapping[int, TestMetrics | None],
-    columns: Sequence[str] = METRICS_COLUMNS,
-) -> None:
-    """Write the changed ones of these columns, for each identity.
+    identity: int,
+    before: tuple[Any, ...],
+    metrics: TestMetrics | None,
+    rows: RefreshedRows,
+    columns: Collection[str] = METRICS_COLUMNS,
+) -> bool:
+    """Add the changed ones of these columns of an identity; return whether there are any.
 
     `before` has the stored values of `METRICS_COLUMNS`. Unchanged columns are left out, because
     writing a column also updates its indexes.
     """
-    for identity, metrics in after.items():
-        now: tuple[Any, ...] = _NO_METRICS if metrics is None else RowValues.of(metrics)
-        if now == before[identity]:
-            continue
-        values = zip(METRICS_COLUMNS, now, before[identity], strict=True)
-        changed = {name: new for name, new, old in values if new != old and name in columns}
-        if changed:
-            names = ", ".join(f"{name} = ?" for name in changed)
-            connection.execute(
-                f"UPDATE identities SET {names} WHERE id = ?", (*changed.values(), identity)
-            )
+    now: tuple[Any, ...] = _NO_METRICS if metrics is None else RowValues.of(metrics)
+    if now == before:
+        return False
+    values = zip(METRICS_COLUMNS, now, before, strict=True)
+    changed = {name: new for name, new, old in values if new != old and name in columns}
+    if changed:
+        rows.updates["identities", tuple(changed)].append((*changed.values(), identity))
+    return bool(changed)

@@ -7,7 +7,9 @@ from typing import Final
 
 from indexing.health.rules import judge_rollups
 from indexing.store.sqlite.metrics import METRICS_COLUMNS, store_metrics
-from indexing.store.sqlite.rollups import find_default_branch, read_rollups
+from indexing.store.sqlite.refreshed_rows import RefreshedRows
+from indexing.store.sqlite.rollups import update_rollups
+from indexing.store.sqlite.stored_tests import read_stored_tests
 
 # The row of `meta` with the last test that was filled; it is deleted once all are.
 _FILLED_UNTIL: Final = "metrics_filled_until"
@@ -30,18 +32,17 @@ def fill_some(connection: sqlite3.Connection, limit: int) -> int:
         " WHERE i.test > ? AND i.executions_count IS NOT NULL ORDER BY i.test LIMIT ?",
         (until, limit),
     ).fetchall()
+    rows = RefreshedRows()
     for test, flaky_detection in tests:
-        rollups = read_rollups(
-            connection, test, find_default_branch(connection, test), recompute=False
-        )
-        rows = judge_rollups(rollups.by_job, (), flaky_detection=bool(flaky_detection)).rows
-        shown = [each for each in rollups.identities if each.row[0] is not None]
-        store_metrics(
-            connection,
-            {each.identity: each.row for each in shown},
-            {each.identity: rows.get(each.job) for each in shown},
-            _NEW_COLUMNS,
-        )
+        (stored,) = read_stored_tests(connection, [test])
+        # A store of an early release had no roll-ups; its tests wait to be computed.
+        has_all = all(each.state is not None for each in stored.identities)
+        rollups = update_rollups(connection, stored, recompute=not has_all)
+        metrics = judge_rollups(rollups.by_job, (), flaky_detection=bool(flaky_detection)).rows
+        for each in rollups.identities:
+            if each.row[0] is not None:
+                store_metrics(each.identity, each.row, metrics.get(each.job), rows, _NEW_COLUMNS)
+    rows.write(connection)
     if tests:
         connection.execute(
             "UPDATE meta SET value = ? WHERE name = ?", (str(tests[-1][0]).encode(), _FILLED_UNTIL)

@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from indexing.health.observations import Observation
 from indexing.health.rules import Job
 from indexing.models.executions import PullRequest
@@ -23,6 +25,15 @@ _WITH_BRANCH: Final = (
     f"SELECT {_COLUMNS}, e.identity, e.branch, b.name FROM executions e {_JOINED}"
     " JOIN branches b ON b.id = e.branch"
 )
+
+_UNMERGED: Final = (
+    f"SELECT u.test, e.identity, e.branch, b.name, {_COLUMNS} FROM json_each(?) j"
+    " CROSS JOIN unmerged u ON u.test = j.value CROSS JOIN executions e ON e.id = u.execution"
+    " CROSS JOIN identities i ON i.id = e.identity AND i.test = u.test"
+    " CROSS JOIN runs r ON r.id = e.run CROSS JOIN branches b ON b.id = e.branch"
+)
+# Makes a named tuple in half the time of a call of its class.
+_new: Final = tuple.__new__
 
 
 class OnBranch(NamedTuple):
@@ -69,14 +80,15 @@ def read_since(connection: sqlite3.Connection, test: int, since: int) -> Iterato
     return map(_on_branch, rows)
 
 
-def read_unmerged(connection: sqlite3.Connection, test: int) -> list[OnBranch]:
-    """Return the executions of a test that are not in its roll-ups yet."""
-    rows = connection.execute(
-        f"{_WITH_BRANCH} WHERE e.id IN (SELECT execution FROM unmerged WHERE test = ?1)"
-        " AND i.test = ?1",
-        (test,),
-    )
-    return [_on_branch(row) for row in rows]
+def read_unmerged(
+    connection: sqlite3.Connection, tests: Sequence[int]
+) -> Iterator[tuple[int, OnBranch]]:
+    """Yield the executions that are not in the roll-ups of these tests yet, each with its test."""
+    given = orjson.dumps(tests).decode()
+    metadata: dict[tuple[Any, ...], TestMetadata] = {}
+    pulls: dict[str | None, PullRequest | None] = {}
+    for test, identity, branch_row, branch, *columns in connection.execute(_UNMERGED, (given,)):
+        yield test, OnBranch(_observe(columns, metadata, pulls), identity, branch_row, branch)
 
 
 def _on_branch(row: tuple[Any, ...]) -> OnBranch:
@@ -87,27 +99,35 @@ def _on_branch(row: tuple[Any, ...]) -> OnBranch:
 
 def _observations_of(rows: Iterable[Sequence[Any]]) -> list[Observation]:
     """Return the observations; equal metadata and pull requests are shared to save memory."""
-    found: list[Observation] = []
     metadata: dict[tuple[Any, ...], TestMetadata] = {}
     pulls: dict[str | None, PullRequest | None] = {}
-    for pipeline, job, commit, conclusion, at, retries, broken, pull, duration, *fields in rows:
-        stated = metadata.get(key := tuple(fields))
-        if stated is None:
-            stated = metadata[key] = TestMetadata(*fields)
-        if pull not in pulls:
-            pulls[pull] = pull_of_text(pull)
-        found.append(
-            Observation(
-                pipeline,
-                job,
-                commit,
-                CONCLUSIONS[conclusion],
-                at,
-                bool(retries),
-                bool(broken),
-                pulls[pull],
-                stated,
-                duration,
-            )
-        )
-    return found
+    return [_observe(row, metadata, pulls) for row in rows]
+
+
+def _observe(
+    columns: Sequence[Any],
+    metadata: dict[tuple[Any, ...], TestMetadata],
+    pulls: dict[str | None, PullRequest | None],
+) -> Observation:
+    """Return an observation from the values of `_COLUMNS`, with metadata and pulls seen before."""
+    pipeline, job, commit, conclusion, at, retries, broken, pull, duration, *fields = columns
+    stated = metadata.get(key := tuple(fields))
+    if stated is None:
+        stated = metadata[key] = TestMetadata(*fields)
+    if pull not in pulls:
+        pulls[pull] = pull_of_text(pull)
+    return _new(
+        Observation,
+        (
+            pipeline,
+            job,
+            commit,
+            CONCLUSIONS[conclusion],
+            at,
+            bool(retries),
+            bool(broken),
+            pulls[pull],
+            stated,
+            duration,
+        ),
+    )

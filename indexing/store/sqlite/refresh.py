@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -17,30 +17,47 @@ from indexing.health.rollup_text import read_recovery, write_recovery
 from indexing.health.rollups import find_newest
 from indexing.health.rules import build_rollups, judge_rollups
 from indexing.models.changes import AnswerChanges
-from indexing.models.tests import METADATA_FIELDS, metadata_values
+from indexing.models.tests import metadata_values
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import JudgedState, find_evidence
 from indexing.quarantine.updates import RuleSettings
-from indexing.store.sqlite.answers import noted
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.columns import text_of_pull
 from indexing.store.sqlite.events import read_pruned_before
+from indexing.store.sqlite.histories import store_history
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
 from indexing.store.sqlite.observations import OnBranch, read_since, read_until
+from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.rollups import (
-    BRANCH_OF_REPOSITORY,
-    find_default_branch,
+    RollupsOfTest,
     read_final_until,
-    read_rollups,
     store_rollups,
+    update_rollups,
+)
+from indexing.store.sqlite.stored_tests import (
+    JUDGED_COLUMNS,
+    InForce,
+    StoredTest,
+    read_in_force,
+    read_stored_tests,
 )
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
 from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
 
-_JUDGED: Final = (*HEALTH_COLUMNS, *METADATA_FIELDS)
-_STORED: Final = ", ".join(f"t.{column}" for column in _JUDGED)
-_JUDGED_PUT: Final = ", ".join(f"{name} = ?" for name in _JUDGED)
+_HEALTH: Final = len(HEALTH_COLUMNS)
+_HISTORY_COLUMNS: Final = ("history", "lasting_verdicts")
+
+# How many stale tests are read with one statement, and how many new executions of them: enough to
+# make the fixed cost of a statement negligible, few enough for little memory.
+_TESTS_AT_ONCE: Final = 32
+_EXECUTIONS_AT_ONCE: Final = 200
+_STALE: Final = (
+    "SELECT s.test, s.recompute, (SELECT count(*) FROM (SELECT 1 FROM unmerged u"
+    f" WHERE u.test = s.test AND NOT s.recompute LIMIT {_EXECUTIONS_AT_ONCE}))"
+    " FROM stale_tests s JOIN tests t ON t.id = s.test"
+    " JOIN repositories r ON r.id = t.repository_id"
+)
 
 
 def refresh_some(
@@ -61,18 +78,19 @@ def refresh_some(
     deadline = time.monotonic() + seconds
     within = "" if repository is None else " WHERE r.key = ?"
     stale = connection.execute(
-        "SELECT s.test, s.recompute FROM stale_tests s JOIN tests t ON t.id = s.test"
-        f" JOIN repositories r ON r.id = t.repository_id{within} ORDER BY s.test LIMIT ?",
+        f"{_STALE}{within} ORDER BY s.test LIMIT ?",
         (*([] if repository is None else [repository.key]), limit),
     ).fetchall()
-    final_until = read_final_until(connection)
+    refresh = _Refresh(
+        connection, to_microseconds(now), read_final_until(connection), changes if noting else None
+    )
     refreshed: list[tuple[int]] = []
-    for test, recompute in stale:
-        with noted(connection, test, changes) if noting else nullcontext():
-            _refresh(connection, test, to_microseconds(now), final_until, recompute=bool(recompute))
-        refreshed.append((test,))
+    for test, recompute in _read_in_parts(connection, stale):
+        refresh.run(test, recompute=recompute)
+        refreshed.append((test.test,))
         if time.monotonic() > deadline:
             break
+    refresh.rows.write(connection)
     connection.executemany("DELETE FROM unmerged WHERE test = ?", refreshed)
     connection.executemany("DELETE FROM stale_tests WHERE test = ?", refreshed)
     is_more = len(refreshed) < len(stale) or len(stale) == limit
@@ -92,75 +110,163 @@ def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | 
     if row is None:
         return None
     test, recompute = row
-    branch = find_default_branch(connection, test)
-    rollups = read_rollups(connection, test, branch, recompute=bool(recompute))
+    (stored,) = read_stored_tests(connection, [test], [test] if recompute else [])
+    rollups = update_rollups(connection, stored, recompute=bool(recompute))
     evidence = find_evidence(rollups.by_job.values())
     return None if evidence is None else to_microseconds(evidence.last_at)
 
 
-def _refresh(
-    connection: sqlite3.Connection, test: int, now: int, final_until: int, *, recompute: bool
-) -> None:
-    row = connection.execute(
-        f"SELECT ({BRANCH_OF_REPOSITORY}), r.flaky_detection, r.auto_quarantine,"
-        " r.ignore_broken_on_default_branch, r.quarantine_after,"
-        f" EXISTS (SELECT 1 FROM webhooks w WHERE w.repository_id = r.id), {_STORED}"
-        " FROM tests t JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
-        (test,),
-    ).fetchone()
-    (
-        branch,
-        flaky_detection,
-        auto_quarantine,
-        ignore_broken,
-        quarantine_after,
-        has_webhooks,
-        *judged,
-    ) = row
-    rollups = read_rollups(connection, test, branch, recompute=recompute, final_until=final_until)
-    store_rollups(connection, test, rollups, final_until)
-    by_job = rollups.by_job
-    before = health_of(judged[: len(HEALTH_COLUMNS)])
-    judge_test = partial(judge_rollups, flaky_detection=bool(flaky_detection), before=before)
-    judgement = judge_test(by_job, rollups.fresh)
-    if rollups.fresh or recompute:
-        _store_judgement(connection, test, tuple(judged), judgement)
-        if has_webhooks:
-            after = judgement.health.health_status
-            notify_health(connection, test, before.health_status, after, from_microseconds(now))
-    store_metrics(
-        connection,
-        {each.identity: each.row for each in rollups.identities},
-        {each.identity: judgement.rows.get(each.job) for each in rollups.identities},
-    )
-    if auto_quarantine:
+def _read_in_parts(
+    connection: sqlite3.Connection, stale: Sequence[tuple[int, int, int]]
+) -> Iterator[tuple[StoredTest, bool]]:
+    """Yield the stale tests, each with whether to compute it from all executions.
+
+    Each of `stale` has the test, that flag, and the number of its new executions.
+    """
+    part: list[tuple[int, bool]] = []
+    executions = 0
+    for place, (test, recompute, new) in enumerate(stale, start=1):
+        part.append((test, bool(recompute)))
+        executions += new
+        is_full = len(part) == _TESTS_AT_ONCE or executions >= _EXECUTIONS_AT_ONCE
+        if is_full or place == len(stale):
+            tests = [test for test, _ in part]
+            computed = {test for test, recompute in part if recompute}
+            for stored in read_stored_tests(connection, tests, computed):
+                yield stored, stored.test in computed
+            part, executions = [], 0
+
+
+class _Refresh:
+    """Refreshes tests in one transaction; `rows` has to be written at its end."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        now: int,
+        final_until: int,
+        changes: list[AnswerChanges] | None,
+    ) -> None:
+        self.rows = RefreshedRows()
+        self._connection = connection
+        self._now = now
+        self._final_until = final_until
+        self._changes = changes
+
+    def run(self, test: StoredTest, *, recompute: bool) -> None:
+        """Refresh one test, and note what changes in the answers of the API."""
+        rollups = update_rollups(
+            self._connection, test, recompute=recompute, final_until=self._final_until
+        )
+        store_rollups(self._connection, rollups, self._final_until, self.rows)
+        before = health_of(test.judged[:_HEALTH])
+        judge_test = partial(
+            judge_rollups, flaky_detection=test.repository.flaky_detection, before=before
+        )
+        judgement = judge_test(rollups.by_job, rollups.fresh)
+        is_judged = bool(rollups.fresh) or recompute
+        has_detail_changed = self._store_test(test, rollups, judgement if is_judged else None)
+        if is_judged and test.repository.has_webhooks:
+            notify_health(
+                self._connection,
+                test.test,
+                before.health_status,
+                judgement.health.health_status,
+                from_microseconds(self._now),
+            )
+        changed = [
+            store_metrics(each.identity, each.row, judgement.rows.get(each.job), self.rows)
+            for each in rollups.identities
+        ]
+        have_quarantines_changed = self._update_quarantines(
+            test, rollups, judgement, judge_test, recompute=recompute
+        )
+        if self._changes is None:
+            return
+        if has_detail_changed or any(changed) or have_quarantines_changed:
+            self._changes.append(
+                AnswerChanges(
+                    test.repository.name,
+                    frozenset((uuid.UUID(bytes=test.test_id),) if has_detail_changed else ()),
+                    search=any(changed),
+                    quarantines=have_quarantines_changed,
+                )
+            )
+
+    def _store_test(
+        self, test: StoredTest, rollups: RollupsOfTest, judgement: Judgement | None
+    ) -> bool:
+        """Add what differs in the row of the test; return whether its detail does."""
+        texts = store_history(test, rollups.stored_history, rollups.history, self.rows)
+        values = test.judged if judgement is None else _values_of(judgement)
+        if values == test.judged and texts is None:
+            return False
+        history = (test.history, test.lasting) if texts is None else texts
+        columns: tuple[str, ...] = (*_HISTORY_COLUMNS, *JUDGED_COLUMNS)
+        if values[_HEALTH:] == test.judged[_HEALTH:]:
+            # Writing the path also updates its index.
+            columns = (*_HISTORY_COLUMNS, *HEALTH_COLUMNS)
+        written = (*history, *values)[: len(columns)]
+        self.rows.updates["tests", columns].append((*written, test.test))
+        return values != test.judged
+
+    def _update_quarantines(
+        self,
+        test: StoredTest,
+        rollups: RollupsOfTest,
+        judgement: Judgement,
+        judge_test: Callable[..., Judgement],
+        *,
+        recompute: bool,
+    ) -> bool:
+        """Apply the rules and update recoveries; return whether a quarantine changed."""
+        repository = test.repository
+        if not (repository.auto_quarantine or test.quarantines):
+            return False
+        noting = self._changes is not None
+        before = _list_quarantines(self._connection, test) if noting else []
+        in_force = test.quarantines
+        if repository.auto_quarantine:
+            self._apply_rules(test, rollups, judgement, judge_test, recompute=recompute)
+            in_force = read_in_force(self._connection, test.test)
+        new = None if recompute else rollups.unmerged
+        _update_recovery(self._connection, test.test, in_force, new)
+        return noting and _list_quarantines(self._connection, test) != before
+
+    def _apply_rules(
+        self,
+        test: StoredTest,
+        rollups: RollupsOfTest,
+        judgement: Judgement,
+        judge_test: Callable[..., Judgement],
+        *,
+        recompute: bool,
+    ) -> None:
+        by_job = rollups.by_job
         newest_of_all = find_newest(by_job.values()).newest_at if by_job else None
 
         def state_until(until: int) -> JudgedState:
             if newest_of_all is None or newest_of_all <= until:
                 return JudgedState.of(judgement, by_job.values())
-            seen = read_until(connection, test, rollups.branch, until)
+            seen = read_until(self._connection, test.test, rollups.branch, until)
             older = build_rollups(seen)
             return JudgedState.of(judge_test(older, seen), older.values())
 
         apply_rules(
-            connection,
-            test,
-            now=now,
+            self._connection,
+            test.test,
+            now=self._now,
             newest=newest_of_all,
             unchanged_until=None if recompute else rollups.oldest_new,
             state_until=state_until,
-            settings=RuleSettings(bool(ignore_broken), quarantine_after),
+            settings=RuleSettings(test.repository.ignore_broken, test.repository.quarantine_after),
         )
-    _update_recovery(connection, test, None if recompute else rollups.unmerged)
 
 
-def _store_judgement(
-    connection: sqlite3.Connection, test: int, stored: tuple[Any, ...], judgement: Judgement
-) -> None:
-    """Write what is derived for a test, if it differs from the stored values of `_JUDGED`."""
+def _values_of(judgement: Judgement) -> tuple[Any, ...]:
+    """Return the values of `JUDGED_COLUMNS`."""
     health = judgement.health
-    values = (
+    return (
         health.health_status.value,
         health.last_conclusion,
         health.failure_ratio,
@@ -173,27 +279,32 @@ def _store_judgement(
         microseconds_or_none(health.last_success_at),
         *metadata_values(judgement.metadata),
     )
-    if values != stored:
-        connection.execute(f"UPDATE tests SET {_JUDGED_PUT} WHERE id = ?", (*values, test))
+
+
+def _list_quarantines(connection: sqlite3.Connection, test: StoredTest) -> list[tuple[Any, ...]]:
+    """Return what the API shows of the quarantines in force."""
+    return connection.execute(
+        "SELECT id, reason, is_recovered FROM quarantines"
+        " WHERE test_id = ? AND removed_at IS NULL ORDER BY id",
+        (test.test_id,),
+    ).fetchall()
 
 
 def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:
     """Recompute whether the test has recovered under each of its quarantines."""
-    _update_recovery(connection, test, None)
+    _update_recovery(connection, test, read_in_force(connection, test), None)
 
 
 def _update_recovery(
-    connection: sqlite3.Connection, test: int, new: Sequence[OnBranch] | None
+    connection: sqlite3.Connection,
+    test: int,
+    quarantines: Sequence[InForce],
+    new: Sequence[OnBranch] | None,
 ) -> None:
     """Update the recovery under each quarantine with new executions; `None` recomputes it.
 
     Of a quarantine that retention has reached, verdicts that passed are gone, so they are kept.
     """
-    quarantines = connection.execute(
-        "SELECT q.id, q.branch, q.created_at, q.recovery FROM quarantines q"
-        " JOIN tests t ON t.test_id = q.test_id WHERE t.id = ? AND q.removed_at IS NULL",
-        (test,),
-    ).fetchall()
     pruned_before = None
     if any(new is None or text is None for *_, text in quarantines):
         pruned_before = read_pruned_before(connection)

@@ -26,10 +26,11 @@ from indexing.health.rollups import DailyRollup, KeptVerdict, Merged, Rollup
 from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number, day_of
-from indexing.store.sqlite.histories import StoredHistory, read_stored_history, store_history
-from indexing.store.sqlite.metrics import METRICS_COLUMNS
-from indexing.store.sqlite.observations import OnBranch, read_identity, read_unmerged
+from indexing.store.sqlite.histories import StoredHistory, read_stored_history
+from indexing.store.sqlite.observations import OnBranch, read_identity
+from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.run_days import keep_days
+from indexing.store.sqlite.stored_tests import BRANCH_OF_REPOSITORY, StoredTest
 
 # The row of `meta` with the newest day of which retention has removed executions.
 _FINAL_UNTIL: Final = "rollups_final_until"
@@ -38,17 +39,8 @@ _NEVER: Final = -(2**40)
 _FOREVER: Final = 2**63 - 1
 _NO_VERDICTS: Final[Mapping[str, KeptVerdict]] = MappingProxyType({})
 
-# A query for the row id of the default branch of the repository `r`.
-BRANCH_OF_REPOSITORY: Final = (
-    "SELECT b.id FROM branches b WHERE b.repository_id = r.id AND b.name = r.default_branch"
-)
-_ROW: Final = ", ".join(f"i.{column}" for column in METRICS_COLUMNS)
 _COLUMNS: Final = ", ".join(DailyRollup._fields)
 _HEALTH: Final = DailyRollup._fields.index("health")
-_PUT_DAY: Final = (
-    f"INSERT OR REPLACE INTO daily_rollups (identity, {_COLUMNS})"
-    f" VALUES ({', '.join('?' * (len(DailyRollup._fields) + 1))})"
-)
 
 
 class IdentityRollup(NamedTuple):
@@ -121,39 +113,33 @@ def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None
     return None if row is None else row[0]
 
 
-def read_rollups(
+def update_rollups(
     connection: sqlite3.Connection,
-    test: int,
-    branch: int | None,
+    test: StoredTest,
     *,
     recompute: bool,
     final_until: int = _NEVER,
 ) -> RollupsOfTest:
     """Return the up-to-date roll-ups of a test, without storing anything.
 
-    `branch` is the row id of the default branch. `recompute` computes them from all executions.
+    `recompute` computes them from all executions.
     """
-    unmerged = [] if recompute else read_unmerged(connection, test)
+    branch = test.repository.branch
     new: dict[int, list[Observation]] = {}
-    for seen in unmerged:
+    for seen in test.unmerged:
         if seen.branch_row == branch:
             new.setdefault(seen.identity, []).append(seen.observation)
-    rows = connection.execute(
-        f"SELECT i.id, i.pipeline_name, i.job_name, r.branch, r.state, {_ROW}"
-        " FROM identities i LEFT JOIN rollups r ON r.identity = i.id WHERE i.test = ?",
-        (test,),
-    ).fetchall()
     stored = [
         IdentityRollup(
-            identity,
-            (pipeline, job),
-            tuple(row),
-            (rolled_branch, state),
-            None if state is None or recompute else read_rollup(state),
-            is_of_other_branch=rolled_branch is not None and rolled_branch != branch,
-            is_new=state is None,
+            each.identity,
+            each.job,
+            each.row,
+            (each.branch, each.state),
+            None if each.state is None or recompute else read_rollup(each.state),
+            is_of_other_branch=each.branch is not None and each.branch != branch,
+            is_new=each.state is None,
         )
-        for identity, pipeline, job, rolled_branch, state, *row in rows
+        for each in test.identities
     ]
     is_of_other_branch = any(each.is_of_other_branch for each in stored)
     has_days = not all(each.is_new for each in stored)
@@ -162,7 +148,7 @@ def read_rollups(
     if not (recompute or is_of_other_branch):
         with suppress(InexactMergeError):
             identities = [
-                _merge(connection, test, branch, each, new.get(each.identity, ()))
+                _merge(connection, test.test, branch, each, new.get(each.identity, ()))
                 if each.is_new or each.identity in new
                 else each
                 for each in stored
@@ -171,7 +157,7 @@ def read_rollups(
                 before,
                 {each.job: each.list_days() for each in identities},
                 {
-                    each.job: min(day_number(seen.at) for seen in new[each.identity])
+                    each.job: min([day_number(seen.at) for seen in new[each.identity]])
                     for each in identities
                     if each.identity in new
                 },
@@ -179,7 +165,7 @@ def read_rollups(
                 {each.job: each.verdicts for each in identities if each.identity in new},
             )
             fresh = [seen for arrived in new.values() for seen in arrived]
-            return RollupsOfTest(branch, identities, fresh, unmerged, history, stored_history)
+            return RollupsOfTest(branch, identities, fresh, test.unmerged, history, stored_history)
     fresh = []
     identities = []
     for each in stored:
@@ -192,13 +178,14 @@ def read_rollups(
         final_until,
         {each.job: each.verdicts for each in identities},
     )
-    return RollupsOfTest(branch, identities, fresh, unmerged, history, stored_history)
+    return RollupsOfTest(branch, identities, fresh, test.unmerged, history, stored_history)
 
 
 def store_rollups(
-    connection: sqlite3.Connection, test: int, rollups: RollupsOfTest, final_until: int
+    connection: sqlite3.Connection, rollups: RollupsOfTest, final_until: int, rows: RefreshedRows
 ) -> None:
-    """Store what changed; every execution of the test counts as merged afterwards."""
+    """Add the rows that changed; every execution of the test counts as merged afterwards."""
+    has_days = not all(each.is_new for each in rollups.identities)
     for each in rollups.identities:
         if not each.is_changed:
             continue
@@ -206,17 +193,12 @@ def store_rollups(
         branch, text = rollups.branch, write_rollup(each.rollup)
         # A rebuild changes few tests, so it does not write the others.
         if each.stored != (branch, text):
-            connection.execute(
-                "INSERT INTO rollups (identity, branch, state) VALUES (?1, ?2, ?3)"
-                " ON CONFLICT DO UPDATE SET branch = ?2, state = ?3",
-                (each.identity, branch, text),
-            )
+            rows.rollups.append((each.identity, branch, text))
         lasting = rollups.history.lasting.get(each.job, ())
         days = [day for day in count_once(each.days, lasting) if day.day > final_until]
-        if each.is_whole:
-            days = _replace_days(connection, each, days, final_until)
-        connection.executemany(_PUT_DAY, [(each.identity, *day) for day in days])
-    store_history(connection, test, rollups.stored_history, rollups.history)
+        if each.is_whole and has_days:
+            days = _replace_days(connection, each, days, final_until, rows)
+        rows.days += [(each.identity, *day) for day in days]
 
 
 def read_final_until(connection: sqlite3.Connection) -> int:
@@ -261,6 +243,9 @@ def _merge(
     Raises:
         InexactMergeError: the roll-up has to be computed from all executions.
     """
+    if before.is_new:
+        # All of its executions on the branch are new.
+        return _after(before, build_rollup(arrived), is_whole=True)
     if before.rollup is None:
         observations = read_identity(connection, before.identity, before.job, branch)
         return _after(before, build_rollup(observations), is_whole=True)
@@ -300,22 +285,22 @@ def _replace_days(
     each: IdentityRollup,
     days: Sequence[DailyRollup],
     final_until: int,
+    rows: RefreshedRows,
 ) -> list[DailyRollup]:
-    """Delete the rows of days without executions, and return the days that have to be written."""
+    """Drop the rows of days without executions, and return the days that have to be written."""
     if each.is_of_other_branch:
-        connection.execute("DELETE FROM daily_rollups WHERE identity = ?", (each.identity,))
-    rows = connection.execute(
+        rows.days_of_other_branches.append((each.identity,))
+        return list(days)
+    found = connection.execute(
         f"SELECT {_COLUMNS} FROM daily_rollups WHERE identity = ? AND day > ? ORDER BY day",
         (each.identity, final_until),
     ).fetchall()
-    if rows == days:
+    if found == days:
         return []
-    stored: dict[int, tuple[Any, ...]] = {row[0]: row for row in rows}
-    connection.executemany(
-        "DELETE FROM daily_rollups WHERE identity = ? AND day = ?",
-        [(each.identity, day) for day in stored.keys() - {day.day for day in days}],
-    )
-    newest = max((day.day for day in days), default=0)
+    stored: dict[int, tuple[Any, ...]] = {row[0]: row for row in found}
+    written = {day.day for day in days}
+    rows.dropped_days += [(each.identity, day) for day in stored if day not in written]
+    newest = max(written, default=0)
     settled = [
         day._replace(health=stored[day.day][_HEALTH])
         if day.day in stored and final_until + WINDOW.days > day.day and day.day != newest

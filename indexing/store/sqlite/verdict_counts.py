@@ -15,7 +15,7 @@ from indexing.health.verdict_counts import count_verdicts as count_in
 from indexing.models.verdict_counts import VerdictCounts, VerdictsSince
 from indexing.names import RepositoryName
 from indexing.store.sqlite.repositories import find_repository_id
-from indexing.store.sqlite.rollups import BRANCH_OF_REPOSITORY
+from indexing.store.sqlite.stored_tests import BRANCH_OF_REPOSITORY
 
 # One statement for each test: each counts in the budget of a read on the event loop.
 _ROLLUPS: Final = (

@@ -1,0 +1,53 @@
+"""A refresh reads and writes many tests with each statement."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from indexing.models.executions import Conclusion
+from indexing.store import open_store
+from indexing.store.sqlite.connections import _connect
+from indexing.store.sqlite.executions import write_results
+from indexing.store.sqlite.refresh import refresh_some
+from indexing.store.sqlite.repositories import ensure_repository
+from indexing.store.sqlite.schema import ensure_schema
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.indexing.store.sqlite.test_rollups import dump
+
+PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
+
+
+def test_new_and_known_tests_are_read_together(tmp_path: Path) -> None:
+    with closing(_connect(tmp_path / "store.db", 10, sqlite3.Connection)) as connection:
+        ensure_schema(connection)
+        ensure_repository(connection, WIDGETS)
+        statements: list[str] = []
+        connection.set_trace_callback(statements.append)
+        for number in range(3):
+            run = make_run(str(number), commit=f"c{number}")
+            results = [(f"t{test}", PASSED) for test in range(30)]
+            executions = make_executions(run, results, after(days=number - 3))
+            write_results(connection, WIDGETS, {run: executions})
+            statements.clear()
+            done, *_ = refresh_some(connection, 100, NOON, WIDGETS, 10, noting=True)
+            assert done == 30
+            assert sum(statement.startswith("SELECT") for statement in statements) < 10
+
+
+async def test_any_number_of_new_executions_of_several_tests_is_merged(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    await store.ensure_repository(WIDGETS)
+    for number in range(90):
+        run = make_run(str(number), commit=f"c{number}")
+        conclusion = FAILED if number % 7 == 0 else PASSED
+        results = [(f"t{test}", conclusion) for test in range(7)]
+        executions = make_executions(run, results, after(hours=number - 90))
+        await store.write_executions(WIDGETS, run, executions)
+    assert await store.refresh_tests(NOON) == 7
+    merged = dump(tmp_path)
+    assert (await store.get_status()).stale_tests == 0
+    await store.rebuild(NOON)
+    await store.close()
+    assert dump(tmp_path) == merged

@@ -41,7 +41,7 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
     jobs: list[JobHealth] = []
     for job, rollup in sorted(rollups.items()):
         counted = count_window(rollup, start)
-        state = counted.sequence
+        state = rollup.sequence_since(start)
         is_live_now = state is not None and is_live(rollup, newest)
         status = HealthStatus.UNKNOWN
         if state is not None and is_live_now:

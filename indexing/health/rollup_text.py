@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import orjson
@@ -20,6 +21,9 @@ from indexing.models.executions import Conclusion
 # roll-up is computed from executions again.
 _VERSION: Final = 2
 _BEGINNING: Final = b"[%d" % _VERSION
+# These make a named tuple in a quarter of the time of a call of its class.
+_day_of: Final = partial(tuple.__new__, DailyRollup)
+_verdict_of: Final = partial(tuple.__new__, KeptVerdict)
 
 
 def write_rollup(rollup: Rollup | None) -> bytes:
@@ -33,8 +37,8 @@ def write_rollup(rollup: Rollup | None) -> bytes:
             rollup.last_conclusion.value,
             rollup.evidence_at,
             rollup.has_older,
-            [tuple(day) for day in rollup.days],
-            [tuple(verdict) for verdict in rollup.verdicts],
+            list(map(tuple, rollup.days)),
+            list(map(tuple, rollup.verdicts)),
             [
                 (spread.commit, spread.first_day, [tuple(part) for part in spread.parts])
                 for spread in rollup.spread
@@ -66,8 +70,8 @@ def read_rollup(text: bytes) -> Rollup | None:
         newest_at=newest_at,
         last_conclusion=Conclusion(conclusion),
         evidence_at=evidence_at,
-        days=tuple([DailyRollup(*day) for day in days]),
-        verdicts=tuple([KeptVerdict(*verdict) for verdict in verdicts]),
+        days=tuple(map(_day_of, days)),
+        verdicts=tuple(map(_verdict_of, verdicts)),
         has_older=has_older,
         spread=tuple(
             SpreadVerdict(commit, first_day, tuple(Part(*part) for part in parts))

@@ -22,7 +22,6 @@ from indexing.health.window import day_number
 from indexing.health.window_counts import count_window, ratio_of
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import (
-    METADATA_FIELDS,
     HealthStatus,
     TestHealth,
     TestMetadata,
@@ -89,7 +88,7 @@ def judge_rollups(
     if rollups:
         newest = find_newest(rollups.values())
         start = day_number(newest.newest_at) - WINDOW.days + 1
-        live: list[tuple[HealthStatus, SequenceState]] = []
+        live: list[tuple[HealthStatus, SequenceState | None]] = []
         for job, rollup in sorted(rollups.items()):
             counted = count_window(rollup, start)
             passed += counted.passed_evidence
@@ -98,9 +97,14 @@ def judge_rollups(
             flaky += counted.flaky_verdicts
             status_of_job = HealthStatus.UNKNOWN
             # A job counts as live even if it runs the same commit every night.
-            if counted.sequence is not None and is_live(rollup, newest.newest_at):
-                status_of_job = judge_sequence(counted.sequence, flaky_detection=flaky_detection)
-                live.append((status_of_job, counted.sequence))
+            if counted.latest and is_live(rollup, newest.newest_at):
+                sequence = None if counted.is_clean else rollup.sequence_since(start)
+                status_of_job = (
+                    HealthStatus.HEALTHY
+                    if sequence is None
+                    else judge_sequence(sequence, flaky_detection=flaky_detection)
+                )
+                live.append((status_of_job, sequence))
             rows[job] = counted.measure(status_of_job)
         status, worst = find_worst(live)
         if status not in (HealthStatus.FLAKY, HealthStatus.BROKEN):
@@ -178,10 +182,8 @@ def is_live(rollup: Rollup, newest: int) -> bool:
 
 def _newest_metadata(rollups: Iterable[Rollup], start: int) -> TestMetadata:
     """Return each field from the newest execution of the window that states it."""
-    newest: dict[str, str] = {}
-    rollups = list(rollups)
-    for index, field in enumerate(METADATA_FIELDS):
-        stated = [found for rollup in rollups if (found := rollup.metadata[index]) is not None]
-        if stated and day_number(max(stated)[0]) >= start:
-            newest[field] = max(stated)[1]
-    return TestMetadata(**newest)
+    values: list[str | None] = []
+    for stated in zip(*[rollup.metadata for rollup in rollups], strict=True):
+        newest = max(filter(None, stated), default=None)
+        values.append(newest[1] if newest and day_number(newest[0]) >= start else None)
+    return TestMetadata(*values)

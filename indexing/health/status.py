@@ -29,10 +29,10 @@ _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEA
 
 
 def find_worst(
-    judged: Iterable[tuple[HealthStatus, SequenceState]],
+    judged: Iterable[tuple[HealthStatus, SequenceState | None]],
 ) -> tuple[HealthStatus, SequenceState | None]:
     """Return the worst status among live sequences, and the first sequence that has it."""
-    found: dict[HealthStatus, SequenceState] = {}
+    found: dict[HealthStatus, SequenceState | None] = {}
     for status, state in judged:
         found.setdefault(status, state)
     for status in _WORST_FIRST:

@@ -212,39 +212,47 @@ def merge_history(
     """
     if not merged:
         return before
-    newest = max(of_job[-1].day for of_job in days.values() if of_job)
+    newest = max([of_job[-1].day for of_job in days.values() if of_job])
     first = max(min(merged.values()), final_until + 1)
     if first - LIVE_DAYS <= newest - WINDOW.days:
         # Whether a sequence was live may depend on days that are not in `days`.
         raise InexactMergeError
-    sequences = dict(before.sequences)
+    sequences = {**before.sequences}
     for job, oldest in merged.items():
         since = max(oldest, final_until + 1)
-        changed_rows = [row for row in days[job] if row.day >= since]
-        kept = [change for change in before.sequences.get(job, ()) if change.day < since]
-        sequences[job] = _extended(kept, _changes_of(changed_rows))
-    test = [change for change in before.test if change.day < first]
-    changed = {
-        job: [row for row in of_job if row.day > final_until]
-        for job, of_job in days.items()
-        if job in merged
-    }
+        kept = _before(sequences.get(job, ()), since)
+        sequences[job] = _extended(kept, _changes_of(_after(days[job], since - 1)))
     lasting = {**before.lasting}
     for job, of_job in (verdicts or {}).items():
-        lasting[job] = update_lasting(lasting.get(job, ()), of_job, final_until, is_whole=False)
+        if of_job:
+            lasting[job] = update_lasting(lasting.get(job, ()), of_job, final_until, is_whole=False)
     return _trimmed(
         History(
             sequences,
-            _extended(test, _judge(days, first)),
-            _with_flaky(before.flaky, changed, lasting),
+            _extended(_before(before.test, first), _judge(days, first)),
+            _with_flaky(
+                before.flaky, {job: _after(days[job], final_until) for job in merged}, lasting
+            ),
             {job: each for job, each in lasting.items() if each},
         ),
         newest,
     )
 
 
+def _before(changes: tuple[Change, ...], day: int) -> tuple[Change, ...]:
+    if not changes or changes[-1].day < day:
+        return changes
+    return tuple([change for change in changes if change.day < day])
+
+
 def _after(days: Sequence[DailyRollup], day: int) -> Sequence[DailyRollup]:
-    return days if days and days[0].day > day else [each for each in days if each.day > day]
+    if not days or days[0].day > day:
+        return days
+    # Most often, only the newest days are left.
+    place = len(days)
+    while days[place - 1].day > day:
+        place -= 1
+    return days[place:]
 
 
 def _rows_of(job: Job | None, changes: Sequence[Change]) -> Iterator[Row]:
@@ -280,12 +288,11 @@ def _judge(days: Mapping[Job, Sequence[DailyRollup]], first: int) -> Iterator[Ch
         # A shortcut, because most tests run in one job only.
         (rows,) = days.values()
         only = _Begun(rows)
-        for row in rows:
-            if row.day >= first:
-                # A day with a result of the only sequence has the health of that sequence.
-                has_result = row.passed_evidence or row.failed_evidence
-                health = row.health if has_result else only.health_if_live(row.day, row.last_at)
-                yield Change(row.day, row.last_at, health or HealthStatus.UNKNOWN.value)
+        for row in _after(rows, first - 1):
+            # A day with a result of the only sequence has the health of that sequence.
+            has_result = row.passed_evidence or row.failed_evidence
+            health = row.health if has_result else only.health_if_live(row.day, row.last_at)
+            yield Change(row.day, row.last_at, health or HealthStatus.UNKNOWN.value)
         return
     ran: dict[int, int] = {}
     for of_job in days.values():
@@ -351,6 +358,8 @@ def _with_flaky(
 ) -> dict[Job, tuple[FlakyDay, ...]]:
     flaky = dict(before)
     for job, of_job in days.items():
+        if not (job in flaky or job in lasting or any(row.flaky_verdicts for row in of_job)):
+            continue
         counts = {each.day: each.verdicts for each in before.get(job, ())}
         rows = count_once(of_job, lasting.get(job, ()))
         counts |= {row.day: row.flaky_verdicts for row in rows}

@@ -104,8 +104,7 @@ def count_window(rollup: Rollup, start: int) -> WindowCounts:
         failed_evidence,
         sum(verdicts),
         flaky_verdicts,
-        # Round to microseconds, because durations are stored in them.
-        round(total / durations / _SECOND, 6) if durations else None,
+        mean_duration(total, durations),
         _since(start, rollup.newest_at),
         _since(start, rollup.last_failure_at),
         latest,
@@ -117,6 +116,12 @@ def _sums_of(days: Sequence[DailyRollup]) -> list[int]:
     """Return the sums of the counts of these days, in the order of their fields."""
     # To add up columns takes half the time of a loop over the days.
     return [sum(column) for column in islice(zip(*days, strict=True), 1, 1 + len(_NO_DAYS))]
+
+
+def mean_duration(total: int, durations: int) -> float | None:
+    """Return the mean in seconds of this many durations, with their sum in microseconds."""
+    # Round to microseconds, because durations are stored in them.
+    return round(total / durations / _SECOND, 6) if durations else None
 
 
 def ratio_of(part: int, whole: int) -> float:

@@ -43,7 +43,7 @@ class StoredHistory(NamedTuple):
     lasting: bytes | None = None
 
 
-_NO_HISTORY: Final = StoredHistory(None, History())
+NO_HISTORY: Final = StoredHistory(None, History())
 
 
 def read_stored_history(
@@ -58,7 +58,7 @@ def read_stored_history(
         history = read_history(stored.history, stored.lasting)
         return StoredHistory(stored.history, history, stored.lasting)
     if not has_days:
-        return _NO_HISTORY
+        return NO_HISTORY
     days: dict[Job, list[DailyRollup]] = {}
     for pipeline, job, *columns in connection.execute(
         f"SELECT i.pipeline_name, i.job_name, {_COLUMNS} FROM identities i"

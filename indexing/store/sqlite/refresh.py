@@ -17,12 +17,11 @@ from indexing.health.rollup_text import read_recovery, write_recovery
 from indexing.health.rollups import find_newest
 from indexing.health.rules import build_rollups, judge_rollups
 from indexing.models.changes import AnswerChanges
-from indexing.models.tests import metadata_values
+from indexing.models.tests import TestHealth
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import JudgedState, find_evidence
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
-from indexing.store.sqlite.columns import text_of_pull
 from indexing.store.sqlite.events import read_pruned_before
 from indexing.store.sqlite.histories import store_history
 from indexing.store.sqlite.metrics import store_metrics
@@ -31,21 +30,25 @@ from indexing.store.sqlite.observations import OnBranch, read_since, read_until
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.rollups import (
     RollupsOfTest,
+    find_first_pass,
     read_final_until,
     store_rollups,
     update_rollups,
 )
 from indexing.store.sqlite.stored_tests import (
     JUDGED_COLUMNS,
+    NOT_JUDGED,
     InForce,
     StoredTest,
+    judged_values,
     read_in_force,
     read_stored_tests,
 )
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
-from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
+from indexing.timestamps import from_microseconds, to_microseconds
 
 _HEALTH: Final = len(HEALTH_COLUMNS)
+_NOT_JUDGED: Final = TestHealth()
 _HISTORY_COLUMNS: Final = ("history", "lasting_verdicts")
 
 # How many stale tests are read with one statement, and how many new executions of them: enough to
@@ -155,15 +158,21 @@ class _Refresh:
 
     def run(self, test: StoredTest, *, recompute: bool) -> None:
         """Refresh one test, and note what changes in the answers of the API."""
-        rollups = update_rollups(
-            self._connection, test, recompute=recompute, final_until=self._final_until
-        )
-        store_rollups(self._connection, rollups, self._final_until, self.rows)
-        before = health_of(test.judged[:_HEALTH])
+        before = _NOT_JUDGED
+        if test.judged != NOT_JUDGED:
+            before = health_of(test.judged[:_HEALTH])
         judge_test = partial(
             judge_rollups, flaky_detection=test.repository.flaky_detection, before=before
         )
-        judgement = judge_test(rollups.by_job, rollups.fresh)
+        first = None if recompute else find_first_pass(test, self._final_until)
+        if first is not None:
+            rollups, judgement = first
+        else:
+            rollups = update_rollups(
+                self._connection, test, recompute=recompute, final_until=self._final_until
+            )
+            judgement = judge_test(rollups.by_job, rollups.fresh)
+        store_rollups(self._connection, rollups, self._final_until, self.rows)
         is_judged = bool(rollups.fresh) or recompute
         has_detail_changed = self._store_test(test, rollups, judgement if is_judged else None)
         if is_judged and test.repository.has_webhooks:
@@ -198,7 +207,9 @@ class _Refresh:
     ) -> bool:
         """Add what differs in the row of the test; return whether its detail does."""
         texts = store_history(test, rollups.stored_history, rollups.history, self.rows)
-        values = test.judged if judgement is None else _values_of(judgement)
+        values = test.judged
+        if judgement is not None:
+            values = judged_values(judgement.health, judgement.metadata)
         if values == test.judged and texts is None:
             return False
         history = (test.history, test.lasting) if texts is None else texts
@@ -261,24 +272,6 @@ class _Refresh:
             state_until=state_until,
             settings=RuleSettings(test.repository.ignore_broken, test.repository.quarantine_after),
         )
-
-
-def _values_of(judgement: Judgement) -> tuple[Any, ...]:
-    """Return the values of `JUDGED_COLUMNS`."""
-    health = judgement.health
-    return (
-        health.health_status.value,
-        health.last_conclusion,
-        health.failure_ratio,
-        health.flakiness_ratio,
-        health.success_ratio,
-        microseconds_or_none(health.first_failure_at),
-        health.first_failure_commit,
-        text_of_pull(health.first_failure_pull) or None,
-        microseconds_or_none(health.last_failure_at),
-        microseconds_or_none(health.last_success_at),
-        *metadata_values(judgement.metadata),
-    )
 
 
 def _list_quarantines(connection: sqlite3.Connection, test: StoredTest) -> list[tuple[Any, ...]]:

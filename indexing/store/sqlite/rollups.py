@@ -17,20 +17,21 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from indexing.health.first_passes import derive_first_pass
 from indexing.health.history import History, build_history, merge_history
 from indexing.health.lasting_verdicts import count_once
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
-from indexing.health.observations import Observation
+from indexing.health.observations import Judgement, Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, KeptVerdict, Merged, Rollup
 from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number, day_of
-from indexing.store.sqlite.histories import StoredHistory, read_stored_history
+from indexing.store.sqlite.histories import NO_HISTORY, StoredHistory, read_stored_history
 from indexing.store.sqlite.observations import OnBranch, read_identity
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.run_days import keep_days
-from indexing.store.sqlite.stored_tests import BRANCH_OF_REPOSITORY, StoredTest
+from indexing.store.sqlite.stored_tests import BRANCH_OF_REPOSITORY, NOT_JUDGED, StoredTest
 
 # The row of `meta` with the newest day of which retention has removed executions.
 _FINAL_UNTIL: Final = "rollups_final_until"
@@ -111,6 +112,38 @@ def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None
         (test,),
     ).fetchone()
     return None if row is None else row[0]
+
+
+def find_first_pass(test: StoredTest, final_until: int) -> tuple[RollupsOfTest, Judgement] | None:
+    """Return the roll-ups and the judgement of a new test whose only execution passed.
+
+    None for any other test.
+    """
+    if len(test.identities) != 1 or len(test.unmerged) != 1:
+        return None
+    (identity,), (new,) = test.identities, test.unmerged
+    branch = test.repository.branch
+    is_new = identity.state is None and test.history is None and test.judged == NOT_JUDGED
+    if not is_new or new.branch_row != branch:
+        return None
+    seen = new.observation
+    if day_number(seen.at) <= final_until:
+        return None
+    first = derive_first_pass(seen, flaky_detection=test.repository.flaky_detection)
+    if first is None:
+        return None
+    before = IdentityRollup(
+        identity.identity, identity.job, identity.row, (None, None), None, is_new=True
+    )
+    rollups = RollupsOfTest(
+        branch,
+        (_after(before, first.merged, is_whole=True),),
+        (seen,),
+        test.unmerged,
+        first.history,
+        NO_HISTORY,
+    )
+    return rollups, first.judgement
 
 
 def update_rollups(

@@ -12,11 +12,13 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from indexing.health.rules import Job
-from indexing.models.tests import METADATA_FIELDS
+from indexing.models.tests import METADATA_FIELDS, TestHealth, TestMetadata, metadata_values
 from indexing.names import RepositoryName
+from indexing.store.sqlite.columns import text_of_pull
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.observations import OnBranch, read_unmerged
 from indexing.store.sqlite.tests import HEALTH_COLUMNS
+from indexing.timestamps import microseconds_or_none
 
 # The columns of `tests` that the rules judge.
 JUDGED_COLUMNS: Final = (*HEALTH_COLUMNS, *METADATA_FIELDS)
@@ -105,6 +107,27 @@ class StoredTest(NamedTuple):
     identities: list[StoredIdentity]
     unmerged: list[OnBranch]
     quarantines: list[InForce]
+
+
+def judged_values(health: TestHealth, metadata: TestMetadata) -> tuple[Any, ...]:
+    """Return the values of `JUDGED_COLUMNS`."""
+    return (
+        health.health_status.value,
+        health.last_conclusion,
+        health.failure_ratio,
+        health.flakiness_ratio,
+        health.success_ratio,
+        microseconds_or_none(health.first_failure_at),
+        health.first_failure_commit,
+        text_of_pull(health.first_failure_pull) or None,
+        microseconds_or_none(health.last_failure_at),
+        microseconds_or_none(health.last_success_at),
+        *metadata_values(metadata),
+    )
+
+
+# The values of a test that was never judged.
+NOT_JUDGED: Final = judged_values(TestHealth(), TestMetadata())
 
 
 def read_stored_tests(

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from indexing.models.executions import Conclusion
 from indexing.store import open_store
 from indexing.store.sqlite.connections import _connect
@@ -16,7 +18,7 @@ from indexing.store.sqlite.schema import ensure_schema
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.indexing.store.sqlite.test_rollups import dump
 
-PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
+PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 
 
 def test_new_and_known_tests_are_read_together(tmp_path: Path) -> None:
@@ -51,3 +53,41 @@ async def test_any_number_of_new_executions_of_several_tests_is_merged(tmp_path:
     await store.rebuild(NOON)
     await store.close()
     assert dump(tmp_path) == merged
+
+
+@pytest.mark.parametrize("branch", ["main", "next"])
+@pytest.mark.parametrize("results", [[PASSED], [FAILED], [SKIPPED], [PASSED, PASSED]])
+async def test_new_tests_are_stored_like_recomputed_ones(
+    tmp_path: Path, branch: str, results: list[Conclusion]
+) -> None:
+    store = await open_store(tmp_path)
+    await store.ensure_repository(WIDGETS)
+    for number, conclusion in enumerate(results):
+        run = make_run(str(number), branch=branch, commit=f"c{number}")
+        executions = make_executions(
+            run, [("t", conclusion)], after(hours=number - 3), duration=0.1, framework="pytest"
+        )
+        await store.write_executions(WIDGETS, run, executions)
+    await store.refresh_tests(NOON)
+    merged = dump(tmp_path), read_rows(tmp_path)
+    await store.rebuild(NOON)
+    await store.close()
+    assert (dump(tmp_path), read_rows(tmp_path)) == merged
+    # After a rebuild without its derived rows, nothing of the first refresh is left.
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection, connection:
+        for table in ("rollups", "daily_rollups", "health_changes"):
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608
+        connection.execute("UPDATE tests SET history = NULL")
+    store = await open_store(tmp_path)
+    await store.rebuild(NOON)
+    await store.close()
+    assert (dump(tmp_path), read_rows(tmp_path)) == merged
+
+
+def read_rows(folder: Path) -> list[tuple[object, ...]]:
+    """All columns of identities and tests."""
+    with closing(sqlite3.connect(folder / "mergewatch.db")) as connection:
+        return [
+            *connection.execute("SELECT * FROM identities"),
+            *connection.execute("SELECT * FROM tests"),
+        ]

@@ -65,8 +65,13 @@ class IdentityRollup(NamedTuple):
     is_of_other_branch: bool = False
     is_new: bool = False
 
-    def list_days(self) -> list[DailyRollup]:
+    def list_days(self) -> Sequence[DailyRollup]:
         """Return the days in the roll-up and the days to write, oldest first."""
+        if self.rollup is not None and (
+            not self.days or self.days[0].day >= self.rollup.days[0].day
+        ):
+            # The roll-up has all days of its window.
+            return self.rollup.days
         days = {} if self.rollup is None else {day.day: day for day in self.rollup.days}
         days |= {day.day: day for day in self.days}
         return [days[day] for day in sorted(days)]

@@ -388,7 +388,7 @@ class _Merge:
                 if rolled is None:
                     continue
                 counted = self._counted[day] = day_of_sequence(rolled)
-            if counted.verdicts:
+            if counted[1] or counted[2] or counted[3]:
                 days.append(counted)
         since = start * DAY_MICROSECONDS
         keys = [key for key in self._order[-KEPT_VERDICTS:] if key[0] >= since]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from indexing.health.sequences import (
@@ -35,6 +36,11 @@ RETRIED: Final = 4
 ATTENTION: Final = {Conclusion.SKIPPED: 0, Conclusion.PASSED: 1, Conclusion.FAILED: 2}
 
 _FLAKY: Final = Outcome.FLAKY
+# Makes a named tuple in half the time of a call of its class.
+_new: Final = tuple.__new__
+_verdicts_of: Final = attrgetter(
+    "day", "passed_verdicts", "failed_verdicts", "flaky_verdicts", "stood_alone"
+)
 _OUTCOMES: Final = {PASSED: Outcome.PASSED, FAILED: Outcome.FAILED}
 
 
@@ -161,10 +167,9 @@ class Rollup:
         None if it has no verdict. The window must not begin before that of this roll-up.
         """
         days = [
-            day_of_sequence(day)
-            for day in self.days
-            if day.day >= start
-            and (day.passed_verdicts or day.failed_verdicts or day.flaky_verdicts)
+            counted
+            for counted in map(day_of_sequence, self.days)
+            if counted[0] >= start and (counted[1] or counted[2] or counted[3])
         ]
         since = start * DAY_MICROSECONDS
         newest = [v for v in self.verdicts[-KEPT_VERDICTS:] if v.first_at >= since]
@@ -196,8 +201,8 @@ def outcome_of(results: int) -> Outcome:
 
 
 def day_of_sequence(day: Verdicts) -> DayOfSequence:
-    passed, failed, flaky = day.passed_verdicts, day.failed_verdicts, day.flaky_verdicts
-    return DayOfSequence(day.day, passed, failed, flaky, day.stood_alone)
+    # Each judgement of a sequence with a failure does this for all days of the window.
+    return _new(DayOfSequence, _verdicts_of(day))
 
 
 def with_spread(

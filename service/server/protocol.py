@@ -66,7 +66,8 @@ class Connection(RequestHandler):
         super().__init__(manager, loop=loop, **options)
         self._lifecycle = lifecycle
         self._repeated = repeated
-        # The name of the current request's head, if it arrived whole and alone.
+        # The name of the current request's head, if it arrived whole, alone, and while no other
+        # request was in progress.
         self._head: bytes | None = None
         # Whether the next data may begin a new head.
         self._is_between = True
@@ -94,11 +95,12 @@ class Connection(RequestHandler):
                 self._wire.abort()
             return
         if self._repeated is not None:
-            self._head = self._repeated.digest(data) if self._is_between else None
-            if self._head is not None and self._answer_repeated(self._repeated, self._head):
-                return
-            # A body may end like this, too. But `_answer_repeated` answers only while the
-            # connection waits for a request, so the last data was no part of a body.
+            if self._waits_for_request():
+                self._head = self._repeated.digest(data) if self._is_between else None
+                if self._head is not None and self._answer_repeated(self._repeated, self._head):
+                    return
+            # A body may end like this, too. But this counts only while the connection waits for a
+            # request, when the last data was no part of a body.
             self._is_between = data.endswith(b"\r\n\r\n")
         super().data_received(data)
         waiter = self._waiter
@@ -109,13 +111,15 @@ class Connection(RequestHandler):
         elif self._limit is None:
             self._limit_to(HEAD_SECONDS)
 
-    def _answer_repeated(self, repeated: RepeatedRequests, head: bytes) -> bool:
-        """Answer a known head at once, if nothing else is in progress on the connection."""
+    def _waits_for_request(self) -> bool:
+        """Whether no request is in progress: its head is not that of the next one."""
         waiter = self._waiter
+        return waiter is not None and not waiter.done()
+
+    def _answer_repeated(self, repeated: RepeatedRequests, head: bytes) -> bool:
+        """Answer a known head at once, if the connection can send it."""
         if (
-            waiter is None
-            or waiter.done()
-            or self._paused
+            self._paused
             or self._wire is None
             or self._wire.is_closing()
             or self._lifecycle.stopping
@@ -193,11 +197,12 @@ class Connection(RequestHandler):
         # Cached responses are the most frequent, and have their headers already.
         if type(resp) is not RawResponse and SENTINEL_HEADER not in resp.headers:
             resp.headers.update(RESPONSE_HEADERS)
+        head, self._head = self._head, None
         if self._lifecycle.stopping:
             # The client is told not to reuse the connection.
             resp.force_close()
-        elif self._repeated is not None and self._head is not None:
-            self._repeated.learn(self._head, request, resp)
+        elif self._repeated is not None and head is not None:
+            self._repeated.learn(head, request, resp)
         if self._refused_bytes is not None:
             return self._finish_refusal(request, resp, start_time)
         return super().finish_response(request, resp, start_time)

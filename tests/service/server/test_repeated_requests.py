@@ -13,11 +13,14 @@ from yarl import URL
 
 from indexing.identifiers import derive_test_id
 from indexing.models.quarantines import QuarantineRequest
+from service.cache.backend import Versions
 from service.context import LIFECYCLE
-from service.middleware.response_cache import REPEATED_REQUESTS
+from service.middleware.response_cache import REPEATED_REQUESTS, RESPONSE_CACHE
+from service.server.protocol import Connection
 from tests.builders import NOON, WIDGETS, after, load_names
 from tests.service.conftest import on_every_stack
 from tests.service.front_door import QUARANTINES, TESTS, FrontDoor
+from tests.service.processes import TIMEOUT
 
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 
@@ -195,3 +198,35 @@ async def test_a_stopping_process_announces_that_it_closes_the_connection(wire: 
     wire.door.app[LIFECYCLE].stopping = True
     assert (await wire.ask(head))[1]["connection"] == "close"
     assert wire.unparsed == 0
+
+
+@IN_MEMORY
+async def test_a_request_that_arrives_before_the_last_response_gets_its_own(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = wire.head(HINGE), wire.head(f"{TESTS}/{derive_test_id(WIDGETS, 'unknown')}")
+    assert (await wire.ask(first))[0] == 200
+    backend = wire.door.app[RESPONSE_CACHE]._backend
+    read_versions, data_received = backend.read_versions, Connection.data_received
+    began, arrived = asyncio.Event(), asyncio.Event()
+
+    async def wait(namespaces: tuple[str, ...]) -> Versions | None:
+        began.set()
+        await arrived.wait()
+        return await read_versions(namespaces)
+
+    def notice(connection: Connection, data: bytes) -> None:
+        data_received(connection, data)
+        if data == second:
+            arrived.set()
+
+    monkeypatch.setattr(backend, "read_versions", wait)
+    monkeypatch.setattr(Connection, "data_received", notice)
+    for _ in range(2):
+        began.clear()
+        arrived.clear()
+        wire.writer.write(first)
+        await asyncio.wait_for(began.wait(), TIMEOUT)
+        wire.writer.write(second)
+        assert [(await wire.read())[0] for _ in range(2)] == [200, 404]
+    assert (await wire.ask(second))[0] == 404

@@ -7,6 +7,7 @@ are added when the response is sent.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
@@ -50,6 +51,8 @@ class RawResponse(StreamResponse):
         self._content = body
         self._stays: bool | None = None
         self._writer: AbstractStreamWriter | None = None
+        # Writes a whole response to the connection, after which it stays open.
+        self.write_later: Callable[[bytes], None] | None = None
 
     @property
     def content(self) -> bytes:
@@ -81,7 +84,10 @@ class RawResponse(StreamResponse):
             raise RuntimeError("a raw response is prepared first, and has its body already")
         end = "" if self._stays else "Connection: close\r\n"
         text = write_whole(self._head, end + _fields(self.headers), self._content)
-        await self._writer.write_eof(text)
+        if self.write_later is None or not self._stays:
+            await self._writer.write_eof(text)
+        else:
+            self.write_later(text)
 
 
 def write_whole(head: bytes, fields: str, body: bytes) -> bytes:

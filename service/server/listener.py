@@ -12,6 +12,7 @@ from aiohttp import web
 from service.context import LIFECYCLE
 from service.middleware.response_cache import RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
+from service.server.outbox import Outbox
 from service.server.protocol import Connection
 
 # How many connections may wait to be accepted: a burst of CI jobs that start together.
@@ -30,7 +31,7 @@ ARRIVING_SECONDS: Final = 0.2
 class Listener(web.BaseSite):
     """A bound socket that makes a `Connection` of each connection, with the keywords `limits`."""
 
-    __slots__ = ("_door", "_lifecycle", "_limits", "_others", "_repeated", "_socket")
+    __slots__ = ("_door", "_lifecycle", "_limits", "_others", "_outbox", "_repeated", "_socket")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Listener(web.BaseSite):
         self._door = sock.dup()
         self._limits = dict(limits)
         self._repeated = repeated
+        self._outbox = Outbox()
         self._others: list[asyncio.Server] = []
 
     @property
@@ -101,7 +103,9 @@ class Listener(web.BaseSite):
         if server is None:
             raise RuntimeError("the runner was not set up")
         loop = asyncio.get_running_loop()
-        return Connection(server, self._lifecycle, self._repeated, loop=loop, **self._limits)
+        return Connection(
+            server, self._lifecycle, self._outbox, self._repeated, loop=loop, **self._limits
+        )
 
 
 def http_url(sock: socket.socket) -> str:

@@ -19,6 +19,7 @@ from service.http.targets import MAX_PARSED_BYTES
 from service.middleware.errors import add_request_id
 from service.middleware.layer import Handler
 from service.middleware.response_cache import RepeatedRequests
+from service.server.outbox import Outbox
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
 # clients that send a byte a minute could otherwise hold all connections.
@@ -45,9 +46,11 @@ class Connection(RequestHandler):
 
     __slots__ = (
         "_head",
+        "_held",
         "_is_between",
         "_lifecycle",
         "_limit",
+        "_outbox",
         "_refused_bytes",
         "_repeated",
         "_unsent",
@@ -58,6 +61,7 @@ class Connection(RequestHandler):
         self,
         manager: Server,
         lifecycle: Lifecycle,
+        outbox: Outbox,
         repeated: RepeatedRequests | None = None,
         *,
         loop: asyncio.AbstractEventLoop,
@@ -66,6 +70,9 @@ class Connection(RequestHandler):
         super().__init__(manager, loop=loop, **options)
         self._lifecycle = lifecycle
         self._repeated = repeated
+        self._outbox = outbox
+        # A whole response that the outbox is going to write.
+        self._held: bytes | None = None
         # The name of the current request's head, if it arrived whole, alone, and while no other
         # request was in progress.
         self._head: bytes | None = None
@@ -133,6 +140,23 @@ class Connection(RequestHandler):
         self._wire.write(answer)
         return True
 
+    def force_close(self) -> None:
+        self._write_held()
+        super().force_close()
+
+    def _write_later(self, text: bytes) -> None:
+        """Write a whole response at the end of the round, if no request waits for it."""
+        self._held = text
+        if self._messages:
+            self._write_held()
+        else:
+            self._outbox.add(self._write_held)
+
+    def _write_held(self) -> None:
+        text, self._held = self._held, None
+        if text is not None and self._wire is not None and not self._wire.is_closing():
+            self._wire.write(text)
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._unsent = 0 if self._wire is None else self._wire.get_write_buffer_size()
@@ -195,7 +219,9 @@ class Connection(RequestHandler):
     ) -> Coroutine[Any, Any, tuple[StreamResponse, bool]]:
         """Send the response, with the headers that every response has."""
         # Cached responses are the most frequent, and have their headers already.
-        if type(resp) is not RawResponse and SENTINEL_HEADER not in resp.headers:
+        if type(resp) is RawResponse:
+            resp.write_later = self._write_later
+        elif SENTINEL_HEADER not in resp.headers:
             resp.headers.update(RESPONSE_HEADERS)
         head, self._head = self._head, None
         if self._lifecycle.stopping:

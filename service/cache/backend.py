@@ -50,6 +50,8 @@ class CacheBackend(Protocol):
 
     # How many seconds a process may use its own copy of a value before it looks here again.
     copy_lifetime: float
+    # Whether values and versions are on a server, which processes share.
+    is_shared: bool
 
     @property
     def sees_all_writes(self) -> bool:
@@ -71,6 +73,9 @@ class CacheBackend(Protocol):
 
         Call it while a request is received, not from a callback of the event loop.
         """
+
+    def known_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
+        """Return what `ensure_versions` does if that needs no server, else `None`."""
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         """Return the current version of each namespace; `None` if one is unknown."""

@@ -25,6 +25,7 @@ class MemoryBackend(CacheBackend):
 
     def __init__(self, revision: Revision) -> None:
         self.copy_lifetime = LIFETIME
+        self.is_shared = False
         self._revision = revision
         self._seen: Hashable | None = None
         # Whether this iteration of the event loop has checked, and whether a new request did so.
@@ -49,8 +50,7 @@ class MemoryBackend(CacheBackend):
         """Do nothing: there is no shared server."""
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
-        self._notice_writes()
-        return self._versions_of(namespaces)
+        return self.known_versions(namespaces)
 
     def find_versions(self, namespaces: tuple[str, ...]) -> Versions:
         # uvloop receives requests between two rounds of callbacks: a callback may have checked
@@ -59,6 +59,10 @@ class MemoryBackend(CacheBackend):
             self._is_fresh = False
             self._notice_writes()
             self._is_fresh_on_arrival = True
+        return self._versions_of(namespaces)
+
+    def known_versions(self, namespaces: tuple[str, ...]) -> Versions:
+        self._notice_writes()
         return self._versions_of(namespaces)
 
     def _versions_of(self, namespaces: tuple[str, ...]) -> Versions:

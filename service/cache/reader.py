@@ -14,11 +14,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 
-from indexing.identifiers import read_uuid
 from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.file_selections import FileSelection
 from indexing.models.keys import ApplicationKey
@@ -51,16 +50,13 @@ from service.cache.codecs import (
 )
 from service.cache.keys import (
     CREDENTIALS,
-    EVERYTHING,
-    CacheKey,
     Kind,
     key_of_credential,
     key_of_key_id,
     key_of_owner,
     key_of_repository,
-    namespaces_of,
 )
-from service.cache.kinds_of_operations import KINDS_OF_LISTS, NAMED_BY_PATH
+from service.cache.kinds_of_operations import list_lookups
 from service.cache.quarantine_details import add_details, encode_details
 from service.cache.quarantine_lists import ROWS_AT_ONCE, encode_quarantines
 from service.cache.session import Cache, CacheReads, CacheSession
@@ -123,22 +119,13 @@ class CachedReaders:
 
         `digest` is that of its application key, `item` the UUID in its path, if present.
         """
-        namespaces = [CREDENTIALS]
-        keys: list[CacheKey] = []
-        if digest is not None:
-            keys.append(key_of_credential(digest))
-        if operation is Operation.REPOSITORIES:
-            namespaces.append(EVERYTHING)
-        if repository is not None:
-            if operation in KINDS_OF_LISTS:
-                namespaces += namespaces_of(KINDS_OF_LISTS[operation], repository)
-            keys.append(key_of_repository(repository))
-            if item is not None and operation in NAMED_BY_PATH:
-                kind = NAMED_BY_PATH[operation]
-                keys.append(key_of_answer(kind, repository, read_uuid(item).bytes))
-        namespaces += (namespace for key in keys for namespace in key.namespaces)
-        session = await self._cache.open_session(list(dict.fromkeys(namespaces)), keys)
-        return CachedReader(self._reader, session)
+        if not self._cache.backend.is_shared:
+            # Without a server, each is looked up when it is needed.
+            session = CacheSession(self._cache)
+            session.use((CREDENTIALS,))
+            return CachedReader(self._reader, session)
+        namespaces, keys = list_lookups(operation, digest, repository, item)
+        return CachedReader(self._reader, await self._cache.open_session(namespaces, keys))
 
 
 class CachedReader:
@@ -149,6 +136,11 @@ class CachedReader:
     def __init__(self, reader: Reader, session: CacheSession) -> None:
         self._reader = reader
         self._session = session
+
+    @property
+    def found_all(self) -> bool:
+        """Whether the cache had all that the request has read: it was asked before."""
+        return self._session.found_all
 
     def find_dependencies(self) -> tuple[tuple[str, ...], Versions] | None:
         """Return the namespaces that a response depends on, from the credential to the body.
@@ -161,10 +153,12 @@ class CachedReader:
 
     async def find_key(self, digest: bytes) -> ApplicationKey | None:
         """Return the application key with that SHA-256, even a revoked or expired one."""
+        key = key_of_credential(digest)
+        copy = cast("ApplicationKey | None", self._session.find_copy(key))
+        if copy is not None:
+            return copy
         codec = Codec(pack_key, partial(unpack_key, digest), lambda _: KEY_SIZE)
-        return await self._session.find(
-            key_of_credential(digest), lambda: self._reader.find_key(digest), codec
-        )
+        return await self._session.find(key, lambda: self._reader.find_key(digest), codec)
 
     async def get_key(self, key_id: str) -> ApplicationKey | None:
         """Return the application key with that id, even a revoked or expired one."""
@@ -174,12 +168,16 @@ class CachedReader:
 
     async def find_repository(self, name: RepositoryName) -> RepositoryName | None:
         """Return the stored spelling of a known repository."""
+        key = key_of_repository(name)
+        copy = cast("RepositoryName | None", self._session.find_copy(key))
+        if copy is not None:
+            return copy
 
         async def read() -> RepositoryName | None:
             found = await self._reader.find_repository(name)
             return None if found is None else found.name
 
-        return await self._session.find(key_of_repository(name), read, REPOSITORY_CODEC)
+        return await self._session.find(key, read, REPOSITORY_CODEC)
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> Answer | None:
         """Return the detail of one test of the repository."""

@@ -61,6 +61,7 @@ class RedisBackend(CacheBackend):
 
     def __init__(self, connection: RedisConnection, signer: CacheSigner, store_id: str) -> None:
         self.copy_lifetime = COPY_LIFETIME
+        self.is_shared = True
         self._redis = connection
         self._signer = signer
         self._prefix = key_prefix(store_id)
@@ -89,6 +90,9 @@ class RedisBackend(CacheBackend):
         self._redis.time_exchanges(observe)
 
     def find_versions(self, namespaces: tuple[str, ...]) -> None:  # noqa: ARG002 - Redis knows
+        return None
+
+    def known_versions(self, namespaces: tuple[str, ...]) -> None:  # noqa: ARG002 - Redis knows
         return None
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:

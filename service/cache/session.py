@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
@@ -57,18 +57,21 @@ class SingleFlight:
 
         If the call in progress ends with a result that `holds` rejects, wait for the next call.
         """
-        had_begun = self._find(name) is not None
-        found = await self._join(name, work)
-        if had_begun and not holds(found):
-            # The earlier call has just ended: a call in progress now began after this request.
-            return await self._join(name, work)
-        return found
-
-    async def _join(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
         flight: _Flight[V] | None = self._find(name)
         if flight is None:
-            flight = self._under_way[name] = _Flight(work())
-            flight.task.add_done_callback(partial(self._forget, name))
+            return await self._wait(name, self._begin(name, work))
+        found = await self._wait(name, flight)
+        if holds(found):
+            return found
+        # The earlier call has just ended: a call in progress now began after this request.
+        return await self._wait(name, self._find(name) or self._begin(name, work))
+
+    def _begin(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> _Flight[V]:
+        flight = self._under_way[name] = _Flight(work())
+        flight.task.add_done_callback(partial(self._forget, name))
+        return flight
+
+    async def _wait(self, name: Hashable, flight: _Flight[V]) -> V:
         flight.waiting += 1
         try:
             return await asyncio.shield(flight.task)
@@ -155,7 +158,7 @@ class Cache:
                 seconds = _lifetime_of(key) - (time.monotonic() - began)
                 if seconds > 0:
                     self._keep_copy(key, versions, value, codec, seconds)
-                    if codec.size(value) <= SHARED_MAX_BYTES:
+                    if self.backend.is_shared and codec.size(value) <= SHARED_MAX_BYTES:
                         self.backend.put(key.name, versions, codec.pack(value), seconds)
             return value
 
@@ -180,6 +183,9 @@ class Cache:
         self._copies.keep(key.name, _Copy(value, versions), size, deadline)
 
 
+_NOTHING: Final = Snapshot()
+
+
 def _is_there(value: object) -> bool:
     return value is not None
 
@@ -189,16 +195,24 @@ def _always(_value: object) -> bool:
 
 
 class CacheSession:
-    """The cache as one request sees it, with the versions from the start of the request."""
+    """The cache as one request sees it.
 
-    __slots__ = ("_cache", "_looked_up", "_used", "_values", "_versions")
+    The versions are those from the start of the request or, without a server, from the first time
+    that the request needed them.
+    """
 
-    def __init__(self, cache: Cache, snapshot: Snapshot, looked_up: Sequence[str]) -> None:
+    __slots__ = ("_cache", "_looked_up", "_used", "_values", "_versions", "found_all")
+
+    def __init__(
+        self, cache: Cache, snapshot: Snapshot = _NOTHING, looked_up: Sequence[str] = ()
+    ) -> None:
         self._cache = cache
-        self._versions: dict[str, bytes] = dict(snapshot.versions)
-        self._values: Mapping[str, bytes] = snapshot.values
-        self._looked_up = frozenset(looked_up)
+        self._versions: dict[str, bytes] = {**snapshot.versions}
+        self._values = snapshot.values
+        self._looked_up = looked_up
         self._used: dict[str, None] = {}
+        # Whether no value had to be read from the store.
+        self.found_all = True
 
     @property
     def sees_all_writes(self) -> bool:
@@ -211,11 +225,38 @@ class CacheSession:
         return tuple(self._used)
 
     def versions_of(self, namespaces: Sequence[str]) -> Versions | None:
-        """Return the versions from the start of the request; `None` if one is unknown."""
+        """Return the versions that the request has seen; `None` if one is unknown."""
         try:
             return tuple([self._versions[namespace] for namespace in namespaces])
         except KeyError:
             return None
+
+    def use(self, namespaces: tuple[str, ...]) -> Versions | None:
+        """Note that the request reads values of these namespaces; return their versions.
+
+        `None` if it takes a server to tell one.
+        """
+        for namespace in namespaces:
+            self._used[namespace] = None
+        versions = self.versions_of(namespaces)
+        if versions is None:
+            found = self._cache.backend.known_versions(namespaces)
+            if found is not None:
+                for namespace, version in zip(namespaces, found, strict=True):
+                    self._versions.setdefault(namespace, version)
+                versions = self.versions_of(namespaces)
+        return versions
+
+    def find_copy(self, key: CacheKey) -> object | None:
+        """Return this process's copy of a value that does not depend on the time.
+
+        `None` if there is none, or it takes a server to tell whether it is valid.
+        """
+        versions = self.use(key.namespaces)
+        copy = None if versions is None else self._cache.find_copy(key, versions)
+        if copy is not None:
+            self._cache.reads.process += 1
+        return copy
 
     async def find(
         self,
@@ -231,25 +272,24 @@ class CacheSession:
         Raises:
             Whatever `read` raises, in all requests that share the read.
         """
-        self._used.update(dict.fromkeys(key.namespaces))
-        versions = self.versions_of(key.namespaces)
-        if versions is None:
-            versions = await self._ensure_versions(key.namespaces)
+        versions = self.use(key.namespaces) or await self._ensure_versions(key.namespaces)
         reads = self._cache.reads
-        if versions is None:
-            reads.store += 1
-            return await self._cache.read(key, read)
-        # Every value of one kind has the same codec, and so the same type.
-        copy = cast("V | None", self._cache.find_copy(key, versions))
-        if copy is not None and holds(copy):
-            reads.process += 1
-            return copy
-        signed = await self._shared(key)
-        value = self._cache.verify_shared(key, versions, signed, codec)
-        if value is not None and holds(value):
-            reads.redis += 1
-            return value
+        if versions is not None:
+            # Every value of one kind has the same codec, and so the same type.
+            copy = cast("V | None", self._cache.find_copy(key, versions))
+            if copy is not None and holds(copy):
+                reads.process += 1
+                return copy
+            if self._cache.backend.is_shared:
+                signed = await self._shared(key)
+                value = self._cache.verify_shared(key, versions, signed, codec)
+                if value is not None and holds(value):
+                    reads.redis += 1
+                    return value
+        self.found_all = False
         reads.store += 1
+        if versions is None:
+            return await self._cache.read(key, read)
         return await self._cache.load(key, versions, read, codec)
 
     async def _shared(self, key: CacheKey) -> bytes | None:

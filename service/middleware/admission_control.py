@@ -28,8 +28,10 @@ from service.middleware.layer import Handler
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
-# How long a verified credential has a queue of its own; at most 8,000 credentials have one.
+# How long a verified credential has a queue of its own; at most 8,000 credentials have one. A use
+# extends it, but at most once a minute, because that costs more than to look it up.
 VERIFIED_SECONDS: Final = 3_600.0
+_EXTENDED_EVERY: Final = 60.0
 _VERIFIED_MAX_BYTES: Final = 16 * 1024 * 1024
 # The queue of all others: a client that makes up credentials gains nothing by making up more.
 _UNVERIFIED: Final = "unverified"
@@ -58,7 +60,8 @@ class AdmissionControl:
 
     def __init__(self) -> None:
         self.queue = FairQueue()
-        self._verified: Lru[int] = Lru(_VERIFIED_MAX_BYTES)
+        # When each credential was last noted.
+        self._verified: Lru[float] = Lru(_VERIFIED_MAX_BYTES)
         # Encoded once: refusals are sent when the process has the least time.
         problem = problems.unavailable("server overloaded, retry later", OVERLOAD_WAIT_SECONDS)
         self._overload = problem
@@ -118,7 +121,9 @@ class AdmissionControl:
             # A dashboard page sent it within the process; the page has its queue already.
             return
         tenant = _hash_credential(request)
-        self._verified.keep(tenant, tenant, 0, time.monotonic() + VERIFIED_SECONDS)
+        noted, now = self._verified.find(tenant), time.monotonic()
+        if noted is None or now - noted > _EXTENDED_EVERY:
+            self._verified.keep(tenant, now, 0, now + VERIFIED_SECONDS)
 
     def _find_tenant(self, request: BaseRequest) -> Hashable:
         """Return the tenant in whose queue the request waits."""

@@ -169,7 +169,7 @@ class ResponseCache:
             ):
                 response = await handler(request)
                 made = request.get(_CACHEABLE)
-                if key is not None and made is not None:
+                if key is not None and made is not None and request[READER].found_all:
                     self._keep(key, request, made)
                 return response
             if self._rate_limit is not None:

@@ -12,8 +12,7 @@ from aiohttp import web
 from service.context import LIFECYCLE
 from service.middleware.response_cache import RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
-from service.server.outbox import Outbox
-from service.server.protocol import Connection
+from service.server.protocol import Connection, Outbox
 
 # How many connections may wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024

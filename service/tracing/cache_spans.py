@@ -25,6 +25,7 @@ class TracedBackend(CacheBackend):
 
     def __init__(self, backend: CacheBackend, tracer: Tracer) -> None:
         self.copy_lifetime = backend.copy_lifetime
+        self.is_shared = backend.is_shared
         self._backend = backend
         self._tracer = tracer
 
@@ -46,6 +47,9 @@ class TracedBackend(CacheBackend):
 
     def find_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         return self._backend.find_versions(namespaces)
+
+    def known_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
+        return self._backend.known_versions(namespaces)
 
     async def read_versions(self, namespaces: tuple[str, ...]) -> Versions | None:
         with self._span("MGET"):

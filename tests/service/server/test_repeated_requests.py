@@ -52,7 +52,7 @@ class Wire:
 
     async def repeat(self, head: bytes) -> None:
         """Repeat the request until the service knows its head."""
-        for _ in range(3):
+        for _ in range(4):
             assert (await self.ask(head))[0] in (200, 304)
         self.unparsed = 0
 
@@ -205,7 +205,8 @@ async def test_a_request_that_arrives_before_the_last_response_gets_its_own(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = wire.head(HINGE), wire.head(f"{TESTS}/{derive_test_id(WIDGETS, 'unknown')}")
-    assert (await wire.ask(first))[0] == 200
+    for _ in range(2):
+        assert (await wire.ask(first))[0] == 200
     backend = wire.door.app[RESPONSE_CACHE]._backend
     read_versions, data_received = backend.read_versions, Connection.data_received
     began, arrived = asyncio.Event(), asyncio.Event()

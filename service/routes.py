@@ -45,6 +45,7 @@ from service.schemas.queries import (
     QuarantinesQuery,
     TestsQuery,
 )
+from service.schemas.query import Query
 
 EVENT_MEDIA_TYPES: Final = (NDJSON, "text/*")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
@@ -77,7 +78,7 @@ class Route:
     summary: str
     path: tuple[PathParameter, ...]
     answer: str | None
-    query: Schema | None = None
+    query: Query | None = None
     media_types: tuple[str, ...] = ()
     body: Schema | None = None
     verb: str | None = None
@@ -116,7 +117,7 @@ class Route:
 class ListRoute(Route):
     """An operation that answers with pages."""
 
-    query: Schema
+    query: Query
 
 
 LIST_EVENTS: Final = ListRoute(

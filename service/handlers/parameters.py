@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
-from marshmallow import Schema
 
 from service.http import problems
 from service.http.query_string import load, name_ignored, split
+from service.schemas.query import Query
 
 
-def read_parameters(request: web.Request, schema: Schema) -> tuple[Mapping[str, Any], str | None]:
+def read_parameters(request: web.Request, schema: Query) -> tuple[Mapping[str, Any], str | None]:
     """Return the parameters of an operation, and the header that names all others.
 
     Raises:

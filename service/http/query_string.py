@@ -6,17 +6,18 @@ webargs is not used on purpose: it would only add a loader.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from marshmallow import Schema, ValidationError, fields, missing
+from marshmallow import ValidationError, fields, missing
 
 from indexing.errors import InvalidValueError
 from indexing.names import check_text
 from service.http.field_errors import FieldError
+from service.schemas.query import Query
 
 CURSOR_FIELD: Final = "cursor"
 PER_PAGE_FIELD: Final = "per_page"
@@ -33,6 +34,9 @@ MORE: Final = "*"
 
 # More than the API has.
 _SCHEMAS: Final = 64
+# How many values of parameters are cached, and the length of the longest of them.
+_READ_VALUES: Final = 4_096
+_SHORT_VALUE: Final = 200
 
 _ENCODED: Final = re.compile("[%+]")
 _NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]")
@@ -68,65 +72,88 @@ def split(raw_query: str, known: Collection[str]) -> tuple[list[Piece], set[str]
     return pieces, unknown
 
 
-def load(schema: Schema, pieces: Iterable[Piece]) -> tuple[dict[str, Any], list[FieldError]]:
-    """Read the parameters of a schema.
+def load(schema: Query, pieces: Iterable[Piece]) -> tuple[dict[str, Any], list[FieldError]]:
+    """Read the parameters of a schema, as its own `load` does, in less time.
 
     A list field takes every value of its name, any other field exactly one. Return the values of
     the valid fields, with defaults for absent ones, and the errors of all others, sorted by name.
-    A client may repeat a parameter hundreds of times: nothing is decoded after its first error.
     """
-    arranged: dict[str, Any] = {}
     errors: dict[str, FieldError] = {}
-    for name, raw_value, _ in pieces:
-        if name in errors:
-            continue
-        given = arranged.get(name)
-        if given is not None and not isinstance(given, list):
-            errors[name] = FieldError("query", name, "must be given once")
-            continue
+    loaded: dict[str, Any] = {}
+    given = _arrange(pieces)
+    for name, raw_values in given.items():
+        field = schema.load_fields[name]
+        is_short = len(raw_values) == 1 and len(raw_values[0]) <= _SHORT_VALUE
         try:
-            text = decode(raw_value)
+            loaded[name] = (_read_again if is_short else _read)(field, tuple(raw_values))
         except InvalidValueError as error:
             errors[name] = FieldError("query", name, str(error))
-            continue
-        if given is not None:
-            given.append(text)
-        else:
-            is_list = isinstance(schema.load_fields[name], fields.List)
-            arranged[name] = [text] if is_list else text
-    for name in errors:
-        arranged.pop(name, None)
+        except ValidationError as error:
+            errors |= _field_errors({name: error.messages})
+            if error.valid_data:
+                loaded[name] = error.valid_data
     absent = _describe_absent(schema)
-    # marshmallow reads every absent parameter like a given one, which takes longer than the rest.
-    is_partial = absent.required <= arranged.keys()
+    for name, detail in absent.required:
+        if name not in given:
+            errors[name] = FieldError("query", name, detail)
+    loaded |= {name: value for name, value in absent.defaults if name not in given}
     try:
-        loaded = schema.load(arranged, partial=is_partial)
+        schema.check(loaded)
     except ValidationError as error:
-        loaded = error.valid_data
-        for found in _field_errors(error):
-            errors.setdefault(found.field, found)
-    if is_partial:
-        loaded |= {name: value for name, value in absent.defaults if name not in arranged}
+        errors = _field_errors({error.field_name: error.messages}) | errors
     return loaded, [errors[name] for name in sorted(errors)]
+
+
+def _arrange(pieces: Iterable[Piece]) -> dict[str, list[str]]:
+    """Return the raw values by name."""
+    arranged: dict[str, list[str]] = {}
+    for name, raw_value, _ in pieces:
+        arranged.setdefault(name, []).append(raw_value)
+    return arranged
+
+
+def _read(field: fields.Field[Any], raw_values: tuple[str, ...]) -> Any:
+    """Return the value of a field.
+
+    A client may repeat a parameter hundreds of times: nothing is decoded after its first error.
+
+    Raises:
+        InvalidValueError: a value cannot be decoded, or there are too many.
+        ValidationError: as the field does.
+    """
+    if isinstance(field, fields.List):
+        return field.deserialize([decode(each) for each in raw_values])
+    text = decode(raw_values[0])
+    if len(raw_values) > 1:
+        raise InvalidValueError("must be given once")
+    return field.deserialize(text)
+
+
+# Most requests for a list differ from earlier ones in one parameter.
+_read_again: Final = lru_cache(_READ_VALUES)(_read)
 
 
 @dataclass(frozen=True, slots=True)
 class _Absent:
-    """What a schema says about absent parameters: which may not be, and the values of others."""
+    """What a schema says about absent parameters: the errors of some, the values of others."""
 
-    required: frozenset[str]
+    required: tuple[tuple[str, str], ...]
     defaults: tuple[tuple[str, Any], ...]
 
 
 @lru_cache(_SCHEMAS)
-def _describe_absent(schema: Schema) -> _Absent:
+def _describe_absent(schema: Query) -> _Absent:
     defaults = []
     for name, field in schema.load_fields.items():
         default = field.load_default
         if default is not missing:
             defaults.append((name, default() if callable(default) else default))
-    required = (name for name, field in schema.load_fields.items() if field.required)
-    return _Absent(frozenset(required), tuple(defaults))
+    required = (
+        (name, str(field.error_messages["required"]))
+        for name, field in schema.load_fields.items()
+        if field.required
+    )
+    return _Absent(tuple(required), tuple(defaults))
 
 
 def decode(raw_value: str) -> str:
@@ -180,11 +207,14 @@ def _raw_bytes(raw: str) -> bytes:
     return raw.encode("utf-8", "surrogateescape")
 
 
-def _field_errors(error: ValidationError) -> Iterator[FieldError]:
-    for name, found in error.messages_dict.items():
+def _field_errors(messages: Mapping[str, Any]) -> dict[str, FieldError]:
+    """Return the errors by field; of several wrong values of one, the first is named."""
+    errors: dict[str, FieldError] = {}
+    for name, found in messages.items():
         if isinstance(found, dict):
-            for index, messages in found.items():
-                detail = f"value {int(index) + 1}: {' '.join(messages)}"
-                yield FieldError("query", str(name), detail)
+            for index, of_value in found.items():
+                detail = f"value {int(index) + 1}: {' '.join(of_value)}"
+                errors.setdefault(name, FieldError("query", name, detail))
         else:
-            yield FieldError("query", str(name), " ".join(found))
+            errors[name] = FieldError("query", name, " ".join(found))
+    return errors

@@ -11,7 +11,6 @@ from typing import Any, Final, Generic, TypeVar
 
 import orjson
 from aiohttp import web
-from marshmallow import Schema
 from multidict import CIMultiDict
 
 from indexing.names import RepositoryName
@@ -43,6 +42,7 @@ from service.pagination.cursor import (
     write_cursor,
 )
 from service.schemas.limits import CURSOR_MAX_LENGTH
+from service.schemas.query import Query
 
 K = TypeVar("K")
 
@@ -107,7 +107,7 @@ class ListQuery:
 
 
 def start_paginator(
-    schema: Schema,
+    schema: Query,
     raw_query: str,
     signer: CursorSigner,
     operation: Operation,
@@ -158,7 +158,7 @@ def _take_cursor(raw_query: str) -> tuple[str, str | None]:
     return raw_query[: found.start(1)] + _ANY_CURSOR + raw_query[found.end(1) :], found[1]
 
 
-def _read(schema: Schema, raw_query: str) -> ListQuery:
+def _read(schema: Query, raw_query: str) -> ListQuery:
     pieces, unknown = split(raw_query, schema.load_fields)
     parameters, errors = load(schema, pieces)
     filters = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from marshmallow import ValidationError, validates_schema
+from marshmallow import ValidationError
 
 from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import Conclusion
@@ -21,11 +21,11 @@ from service.schemas.queries import (
     Name,
     Number,
     PagedQuery,
-    Query,
     Text,
     absent,
     description,
 )
+from service.schemas.query import Query
 
 
 class RangeOfTime(Query):
@@ -42,10 +42,9 @@ class RangeOfTime(Query):
         load_default=absent, metadata=description("End of the range, exclusive; default now.")
     )
 
-    @validates_schema(skip_on_field_errors=False)
-    def _check_range(self, data: Mapping[str, Any], **_: Any) -> None:
-        start: datetime | None = data.get("start")
-        end: datetime | None = data.get("end")
+    def check(self, values: Mapping[str, Any]) -> None:
+        start: datetime | None = values.get("start")
+        end: datetime | None = values.get("end")
         if start is not None and end is not None and start > end:
             raise ValidationError("must not be after end", "start")
 

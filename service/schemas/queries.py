@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from marshmallow import EXCLUDE, Schema, ValidationError, fields, validates_schema
+from marshmallow import ValidationError, fields
 from marshmallow.validate import Length, OneOf, Range, Regexp
 
 from indexing.events.catalogue import EVENT_TYPES
@@ -32,6 +32,7 @@ from service.schemas.limits import (
     MAX_VALUES,
 )
 from service.schemas.parsed import REQUIRED, Parsed
+from service.schemas.query import Query
 
 # As many digits as the largest integer has. ASCII digits only: `int` accepts others, too.
 _DIGITS: Final = re.compile("[0-9]{1,19}")
@@ -164,13 +165,6 @@ def description(text: str) -> dict[str, str]:
     return {"description": text}
 
 
-class Query(Schema):
-    """The base of all queries; parameters that an operation does not have are left out."""
-
-    class Meta:
-        unknown = EXCLUDE
-
-
 class PagedQuery(Query):
     """The parameters of every list with pages."""
 
@@ -254,10 +248,9 @@ class EventFilters(Query):
         metadata=description("End of the range, exclusive; default now."),
     )
 
-    @validates_schema(skip_on_field_errors=False)
-    def _check_range(self, data: Mapping[str, Any], **_: Any) -> None:
-        start: datetime | None = data.get("received_from")
-        end: datetime | None = data.get("received_to")
+    def check(self, values: Mapping[str, Any]) -> None:
+        start: datetime | None = values.get("received_from")
+        end: datetime | None = values.get("received_to")
         if start is not None and end is not None and start > end:
             raise ValidationError("must not be after received_to", "received_from")
 
@@ -351,10 +344,9 @@ class TestsQuery(PagedQuery):
         ),
     )
 
-    @validates_schema(skip_on_field_errors=False)
-    def _check_cost(self, data: Mapping[str, Any], **_: Any) -> None:
-        given = [name for name in _GLOBS if data.get(name)]
-        if sum(count_cost(pattern) for name in given for pattern in data[name]) > MAX_GLOB_COST:
+    def check(self, values: Mapping[str, Any]) -> None:
+        given = [name for name in _GLOBS if values.get(name)]
+        if sum(count_cost(pattern) for name in given for pattern in values[name]) > MAX_GLOB_COST:
             *others, last = given
             raise ValidationError(
                 f"must have at most {MAX_GLOB_COST} wildcards together with {', '.join(others)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import lru_cache
 from typing import Any, Final
 
 from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineSource
@@ -14,7 +15,12 @@ QUARANTINE_COLUMNS: Final = (
     " q.is_recovered"
 )
 
+# More rows than nearly all repositories have; each takes about a kilobyte.
+_KEPT: Final = 4_096
 
+
+# A build asks for the list of its own branch, which mostly has the same rows as that of another.
+@lru_cache(_KEPT)
 def quarantine_of(row: tuple[Any, ...]) -> Quarantine:
     quarantine_id, test_name, reason, branch, source, owner, created_at, expires_at, recovered = row
     return Quarantine(

@@ -15,24 +15,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from indexing.errors import MergewatchError
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 from service.schemas.limits import CURSOR_MAX_LENGTH
 
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
 K = TypeVar("K")
+
+# Returns the cursor of a packed key, or of an end of the list, and of a direction.
+CursorWriter = Callable[[bytes | None, bool], str]
 
 # Half of a SHA-256 cannot be guessed within the life of any key.
 _MAC_SIZE: Final = 16
 _STORE_SIZE: Final = 8
+# The block of SHA-256, in bytes.
+_BLOCK_SIZE: Final = 64
 
 _BACKWARD: Final = 1
 _HAS_KEY: Final = 2
 _HAS_TIME_RANGE: Final = 4
 
+_FLAGS: Final = [bytes([flags]) for flags in range(2 * _HAS_TIME_RANGE)]
+
 _TIME_RANGE: Final = struct.Struct(">qq")
+
+# RFC 4648, section 5.
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 # The bytes that base64, the flags, the store and the MAC leave for the key of a row. Cursors
 # with a time range have 16 bytes more, but the keys of those lists have at most 24.
@@ -98,9 +111,23 @@ class CursorSigner:
     store_id: str
 
     def mac(self, scope: bytes, payload: bytes) -> bytes:
-        """Return the MAC of a payload within one list."""
+        """Return the MAC of a payload within one list: half of its HMAC with SHA-256 (RFC 2104)."""
+        inner_state, outer_state = self._states
+        inner, outer = inner_state.copy(), outer_state.copy()
         # The scope has a fixed length, so scope and payload cannot be confused.
-        return hmac.digest(self.secret, scope + payload, "sha256")[:_MAC_SIZE]
+        inner.update(scope + payload)
+        outer.update(inner.digest())
+        return outer.digest()[:_MAC_SIZE]
+
+    @cached_property
+    def _states(self) -> tuple[Hash, Hash]:
+        """The two hashes of an HMAC after the secret: `hmac.digest` takes three times as long."""
+        secret = self.secret
+        if len(secret) > _BLOCK_SIZE:
+            secret = hashlib.sha256(secret).digest()
+        padded = secret.ljust(_BLOCK_SIZE, b"\0")
+        inner, outer = (bytes(each ^ mask for each in padded) for mask in (0x36, 0x5C))
+        return hashlib.sha256(inner), hashlib.sha256(outer)
 
     @cached_property
     def store(self) -> bytes:
@@ -119,18 +146,26 @@ def write_cursor(signer: CursorSigner, scope: bytes, position: Position[bytes]) 
 
     Its key is already packed, by the `KeyCodec` that will read the cursor.
     """
-    flags = _BACKWARD if position.backward else 0
-    parts = [signer.store]
-    if position.time_range is not None:
-        flags |= _HAS_TIME_RANGE
-        start, end = position.time_range.start, position.time_range.end
-        parts.append(_TIME_RANGE.pack(to_microseconds(start), to_microseconds(end)))
-    if position.key is not None:
-        flags |= _HAS_KEY
-        parts.append(position.key)
-    payload = bytes([flags]) + b"".join(parts)
-    data = payload + signer.mac(scope, payload)
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    write = make_cursor_writer(signer, scope, position.time_range)
+    return write(position.key, position.backward)
+
+
+def make_cursor_writer(
+    signer: CursorSigner, scope: bytes, time_range: TimeRange | None
+) -> CursorWriter:
+    """Return a function that writes the cursors of a list, which share a time range."""
+    common, beginning = 0, signer.store
+    if time_range is not None:
+        common = _HAS_TIME_RANGE
+        start, end = to_microseconds(time_range.start), to_microseconds(time_range.end)
+        beginning += _TIME_RANGE.pack(start, end)
+
+    def write(key: bytes | None, backward: bool) -> str:  # noqa: FBT001 - as in `Position`
+        flags = common | (_BACKWARD if backward else 0) | (0 if key is None else _HAS_KEY)
+        payload = b"".join((_FLAGS[flags], beginning, key or b""))
+        return _encode(payload + signer.mac(scope, payload))
+
+    return write
 
 
 def read_cursor(signer: CursorSigner, scope: bytes, codec: KeyCodec[K], text: str) -> Position[K]:
@@ -165,6 +200,10 @@ def _decode(text: str) -> bytes:
     except (binascii.Error, ValueError) as error:
         raise InvalidCursorError("is not a well-formed cursor") from error
     # Several texts decode to the same bytes (padding, unused bits); only one is accepted.
-    if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != text:
+    if _encode(data) != text:
         raise InvalidCursorError("is not a well-formed cursor")
     return data
+
+
+def _encode(data: bytes) -> str:
+    return binascii.b2a_base64(data, newline=False).translate(_URL_SAFE, b"=").decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
@@ -31,15 +31,16 @@ from service.http.query_string import (
 from service.http.targets import MAX_TARGET_BYTES
 from service.pagination.cursor import (
     CursorSigner,
+    CursorWriter,
     Ends,
     InvalidCursorError,
     KeyCodec,
     OtherStoreError,
     Position,
     TimeRange,
+    make_cursor_writer,
     read_cursor,
     scope_of,
-    write_cursor,
 )
 from service.schemas.limits import CURSOR_MAX_LENGTH
 from service.schemas.query import Query
@@ -78,16 +79,13 @@ class Paginator(Generic[K]):
         """Return the position in a cursor; raises what `read_cursor` raises."""
         return read_cursor(self.signer, self.scope, self.codec, cursor)
 
-    def cursor(self, position: Position[bytes]) -> str:
-        """Return the cursor of a position whose key is packed."""
-        return write_cursor(self.signer, self.scope, position)
+    def open_writer(self, time_range: TimeRange | None) -> CursorWriter:
+        """Return a function that writes the cursors of this list within a time range."""
+        return make_cursor_writer(self.signer, self.scope, time_range)
 
-    def short_cursor(self, position: Position[bytes]) -> str:
-        """Return the shortest cursor of that position, for a URL with little room left."""
-        if position.key is not None:
-            key = self.codec.shorten(self.repository, position.key)
-            position = replace(position, key=key)
-        return self.cursor(position)
+    def shorten(self, key: bytes | None) -> bytes | None:
+        """Return the shortest packed key of that row, for a URL with little room left."""
+        return None if key is None else self.codec.shorten(self.repository, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +221,17 @@ def links(
     if lasting > MAX_TARGET_BYTES + 1:
         # Characters that were not percent-encoded in the request now take more bytes.
         raise problems.target_too_long()
+    write_cursor = paginator.open_writer(time_range)
 
-    def write(relation: str, position: Position[bytes]) -> str:
-        cursor = paginator.cursor(position)
+    def write(relation: str, key: bytes | None, towards_start: bool) -> str:  # noqa: FBT001
+        cursor = write_cursor(key, towards_start)
         if lasting + len(CURSOR_FIELD) + 1 + len(cursor) > MAX_TARGET_BYTES:
-            cursor = paginator.short_cursor(position)
+            cursor = write_cursor(paginator.shorten(key), towards_start)
         target = f"{path}?{query.before}{CURSOR_FIELD}={cursor}{query.after}"
         return f'<{base}{target}>; rel="{relation}"'
 
     values = {
-        relation: write(relation, Position(key, towards_start, time_range))
+        relation: write(relation, key, towards_start)
         for relation, key, towards_start in _relations(ends)
     }
     if max(map(len, values.values())) > MAX_FIELD_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -192,3 +193,9 @@ def test_a_new_filter_has_no_default_so_that_earlier_cursors_stay_valid() -> Non
         for route in READ_ROUTES
         if isinstance(route, ListRoute)
     } == DEFAULTS
+
+
+@given(st.binary(min_size=1, max_size=200), st.binary(max_size=100))
+def test_the_mac_is_half_of_an_hmac(secret: bytes, payload: bytes) -> None:
+    expected = hmac.digest(secret, SCOPE + payload, "sha256")[:16]
+    assert CursorSigner(secret, "store-1").mac(SCOPE, payload) == expected

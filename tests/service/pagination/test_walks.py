@@ -37,8 +37,7 @@ def start(
 
 def cursor_at(number: int) -> str:
     _, of_list, _ = start("per_page=2")
-    text: str = of_list.cursor(Position(EVENT_KEYS.pack(EventKey(NOON, number))))
-    return text
+    return of_list.open_writer(None)(EVENT_KEYS.pack(EventKey(NOON, number)), False)
 
 
 CURSOR = cursor_at(7)

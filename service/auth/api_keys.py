@@ -7,6 +7,7 @@ import re
 import secrets
 import zlib
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from indexing.models.keys import ApplicationKey, Scope
@@ -19,6 +20,8 @@ _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 # The lengths that the largest values take in base 62.
 _RANDOM_LENGTH: Final = 43
 _CHECKSUM_LENGTH: Final = 6
+# How many checksums are cached as text, without the keys that they belong to.
+_SPELT_CHECKSUMS: Final = 1_024
 _KEY: Final = re.compile(
     f"{KEY_PREFIX}[0-9A-Za-z]{{{_RANDOM_LENGTH}}}([0-9A-Za-z]{{{_CHECKSUM_LENGTH}}})"
 )
@@ -68,7 +71,12 @@ def is_key(text: str) -> bool:
 
 
 def _checksum(text: str) -> str:
-    return _base62(zlib.crc32(text.encode()), _CHECKSUM_LENGTH)
+    return _spell_checksum(zlib.crc32(text.encode()))
+
+
+@lru_cache(_SPELT_CHECKSUMS)
+def _spell_checksum(checksum: int) -> str:
+    return _base62(checksum, _CHECKSUM_LENGTH)
 
 
 def _base62(number: int, length: int) -> str:

@@ -122,7 +122,9 @@ class CachedReaders:
         if not self._cache.backend.is_shared:
             # Without a server, each is looked up when it is needed.
             session = CacheSession(self._cache)
-            session.use((CREDENTIALS,))
+            if digest is None:
+                # A key is looked up at once.
+                session.use((CREDENTIALS,))
             return CachedReader(self._reader, session)
         namespaces, keys = list_lookups(operation, digest, repository, item)
         return CachedReader(self._reader, await self._cache.open_session(namespaces, keys))

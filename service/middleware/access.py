@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -118,27 +119,40 @@ async def admit(request: web.Request, route: Route, principal: Principal) -> Non
 
 def _read_path(request: web.Request, route: Route) -> tuple[Requested, str | None]:
     """Set the path's owner and repository on the request; return them, and the path's item."""
-    values = tuple(request.match_info[parameter.name] for parameter in route.path)
-    is_short = sum(map(len, values)) <= _SHORT_PATH
-    requested = (_check_path_again if is_short else _check_path)(route.path, values)
+    values = [request.match_info[parameter.name] for parameter in route.path]
+    check = _check_again if sum(map(len, values[:_ITEM])) <= _SHORT_PATH else _check
+    requested = check(route.path[:_ITEM], *values[:_ITEM])
+    errors = _find_errors(route.path[_ITEM:], values[_ITEM:])
+    if errors:
+        requested = replace(requested, errors=(*requested.errors, *errors))
     request[REQUESTED] = requested
     return requested, values[_ITEM] if len(values) > _ITEM else None
 
 
-def _check_path(parameters: tuple[PathParameter, ...], values: tuple[str, ...]) -> Requested:
-    """Return what a path with these values names, with the errors of all of them."""
+def _check(
+    parameters: tuple[PathParameter, ...], owner: str, repository: str | None = None
+) -> Requested:
+    """Return what the beginning of a path names, with the errors of its values."""
+    if repository is None:
+        return Requested(owner, None, _find_errors(parameters, (owner,)))
+    errors = _find_errors(parameters, (owner, repository))
+    return Requested(owner, RepositoryName(owner, repository), errors)
+
+
+# Clients ask about the same few repositories again and again.
+_check_again: Final = lru_cache(_CHECKED_PATHS)(_check)
+
+
+def _find_errors(
+    parameters: Sequence[PathParameter], values: Sequence[str]
+) -> tuple[FieldError, ...]:
     errors = []
     for parameter, value in zip(parameters, values, strict=True):
         try:
             parameter.check(value)
         except InvalidValueError as error:
             errors.append(FieldError("path", parameter.name, str(error)))
-    owner, *rest = values
-    return Requested(owner, RepositoryName(owner, rest[0]) if rest else None, tuple(errors))
-
-
-# Clients ask about the same few repositories again and again.
-_check_path_again: Final = lru_cache(_CHECKED_PATHS)(_check_path)
+    return tuple(errors)
 
 
 def _read_query(request: web.Request, owner: str) -> RepositoryName:

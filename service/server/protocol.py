@@ -158,6 +158,8 @@ class Connection(RequestHandler):
             return False
         self._lift_limit()
         self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
+        self._write_held()
+        # At once: it shall not wait for the requests that take longer.
         self._wire.write(answer)
         return True
 

@@ -59,3 +59,13 @@ async def test_an_answer_is_written_before_its_connection_is_closed(
     monkeypatch.setattr(Outbox, "add", close)
     (answer,) = await exchange(embedded, ask(embedded, HINGE), closed=True)
     assert answer.status == "HTTP/1.1 200 OK"
+
+
+async def test_repeated_requests_that_are_sent_together_are_all_answered(
+    embedded: FrontDoor,  # noqa: F811
+) -> None:
+    await load_names(embedded.store, ["hinge"])
+    known = ask(embedded, HINGE)
+    await exchange(embedded, *[known] * 4)
+    answers = await exchange(embedded, known, known * 3, "", "", known)
+    assert [each.status for each in answers] == ["HTTP/1.1 200 OK"] * 5

@@ -67,9 +67,8 @@ class Route:
 
     A response that is `tagged` has an entity tag. `media_types` are those of the request body, and
     `body` is the schema of a JSON one. An operation that takes a body is a POST, unless `verb` says
-    otherwise. `statuses` are those of success; 204 has no body. `binary_answer` is the media type
-    of a response that is not JSON, `row_types` are those of a stream of all rows. A response of
-    `stream_type` has no end.
+    otherwise. `statuses` are those of success; 204 has no body. `binary_answer` is a media type
+    other than JSON, `row_types` are those of a stream of all rows, `stream_type` of an endless one.
     """
 
     operation: Operation

@@ -7,17 +7,14 @@ import struct
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import orjson
 
 from indexing.models.paging import Anchor
-from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 from service.cache.codecs import Codec
-from service.cache.keys import DIGEST_SIZE, KEPT, CacheKey, Kind, namespaces_of, test_namespace
 from service.pagination.cursor import NO_ENDS, Ends
 
 K = TypeVar("K")
@@ -58,16 +55,6 @@ class Answer:
     def size(self) -> int:
         """The size in bytes of the body and the packed sort keys."""
         return len(self.body) + len(self.ends.first or b"") + len(self.ends.last or b"")
-
-
-@lru_cache(KEPT)
-def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
-    """Return the cache key of an answer; `canonical` is equal for requests with equal answers."""
-    digest = hashlib.blake2b(canonical, digest_size=DIGEST_SIZE).hexdigest()
-    namespaces = namespaces_of(kind, repository)
-    if kind is Kind.TEST:
-        namespaces += (test_namespace(repository, canonical),)
-    return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
 
 
 def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:

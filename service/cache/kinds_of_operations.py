@@ -7,12 +7,12 @@ from typing import Final
 
 from indexing.identifiers import read_uuid
 from indexing.names import RepositoryName
-from service.cache.answers import key_of_answer
 from service.cache.keys import (
     CREDENTIALS,
     EVERYTHING,
     CacheKey,
     Kind,
+    key_of_answer,
     key_of_credential,
     key_of_repository,
     namespaces_of,

@@ -33,7 +33,6 @@ from service.cache.answers import (
     Answer,
     canonical_page,
     filters_of,
-    key_of_answer,
     make_answer,
 )
 from service.cache.backend import CacheBackend, Versions
@@ -51,6 +50,7 @@ from service.cache.codecs import (
 from service.cache.keys import (
     CREDENTIALS,
     Kind,
+    key_of_answer,
     key_of_credential,
     key_of_key_id,
     key_of_owner,

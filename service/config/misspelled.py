@@ -9,8 +9,10 @@ from typing import Final
 from service.config.prefix import PREFIX
 from service.config.settings import DECLARATIONS
 
-# How much two names share, from 0 to 1, so that one is taken for a misspelling of the other.
+# How much two names share, from 0 to 1, so that one is taken for a misspelling of the other; and
+# how many letters may be too many or missing. A further word makes another name.
 _ALIKE: Final = 0.85
+_LETTERS: Final = 2
 
 
 def find_misspelled(variables: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -22,5 +24,6 @@ def find_misspelled(variables: Iterable[str]) -> Iterator[tuple[str, str]]:
     for variable in sorted(variables):
         name = variable.removeprefix(PREFIX)
         if name != variable and name not in settings:
-            for close in get_close_matches(name, sorted(settings), 1, _ALIKE):
+            alike = [each for each in sorted(settings) if abs(len(each) - len(name)) <= _LETTERS]
+            for close in get_close_matches(name, alike, 1, _ALIKE):
                 yield variable, PREFIX + close

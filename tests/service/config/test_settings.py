@@ -232,6 +232,7 @@ def test_variables_that_are_almost_settings_are_found() -> None:
     others = [
         "MERGEWATCH_REDIS_URL",
         "MERGEWATCH_KEY",
+        "MERGEWATCH_TEST_ELASTICSEARCH_URL",
         # Kubernetes sets these for a service named mergewatch.
         "MERGEWATCH_SERVICE_HOST",
         "MERGEWATCH_SERVICE_PORT",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from indexing.errors import InvalidValueError
@@ -17,6 +18,10 @@ REPOSITORY_PATTERN: Final = r"[a-zA-Z0-9_\-\.]+"
 # Names of tests, pipelines and jobs are index keys. Both stores accept names of this length: an
 # Elasticsearch term has at most 32,766 bytes, and the key there begins with the repository.
 STORED_NAME_MAX_BYTES: Final = 8_000
+
+# How many names of repositories are cached, and the length of the longest of them.
+_PARSED_REPOSITORIES: Final = 1_024
+_SHORT_REPOSITORY: Final = 200
 
 _OWNER: Final = re.compile(OWNER_PATTERN)
 _REPOSITORY: Final = re.compile(REPOSITORY_PATTERN)
@@ -62,10 +67,18 @@ def check_repository(text: str) -> str:
 
 def parse_repository(text: str) -> RepositoryName:
     """Parse `owner/name`; raise `InvalidValueError` for anything else."""
+    return (_parse_again if len(text) <= _SHORT_REPOSITORY else _parse)(text)
+
+
+def _parse(text: str) -> RepositoryName:
     owner, slash, name = text.partition("/")
     if not slash:
         raise InvalidValueError("a repository is written owner/name")
     return RepositoryName(check_owner(owner), check_repository(name))
+
+
+# The events of a file are of few repositories.
+_parse_again: Final = lru_cache(_PARSED_REPOSITORIES)(_parse)
 
 
 def check_text(text: str) -> str:

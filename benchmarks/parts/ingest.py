@@ -31,6 +31,7 @@ from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import EventOutcome, Writer
+from service.cli.collecting import collecting_rarely
 
 READING: Final = "reading and checking alone"
 
@@ -56,7 +57,9 @@ def measure_ingest(
     size: Size, places: Mapping[str, NewPlace], elasticsearch_url: str | None
 ) -> list[Speed]:
     """Measure each kind: parsing alone, loading into each kind of new store, a plain load."""
-    return asyncio.run(_measure(size, places, elasticsearch_url))
+    # As the commands do.
+    with collecting_rarely():
+        return asyncio.run(_measure(size, places, elasticsearch_url))
 
 
 async def _measure(

@@ -35,8 +35,6 @@ _LONG_NUMBER: Final = b"0" * 19
 
 MemberPath = tuple[str | int, ...]
 
-# Every value follows a comma or an opening bracket, except the single value of an object or array.
-_VALUE_MARKS: Final = (b"{", b"[", b",")
 # A JSON string, even an unterminated one, so that no text is scanned twice.
 _TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
 
@@ -48,7 +46,9 @@ def has_more_values(text: bytes, limit: int) -> bool:
 
 
 def _count_marks(text: bytes) -> int:
-    return sum(text.count(mark) for mark in _VALUE_MARKS)
+    """Count what comes before values: all but the single value of an object or array."""
+    # Without a loop, which takes as long again.
+    return text.count(b"{") + text.count(b"[") + text.count(b",")
 
 
 def decode(text: bytes, max_values: int | None = None) -> Any:

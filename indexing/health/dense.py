@@ -77,19 +77,15 @@ def is_dense(state: SequenceState) -> bool:
 
 def measure(state: SequenceState) -> Recurrence:
     """Return the values of a sequence that the rule needs."""
-    days: list[int] = []
-    alone: list[int] = []
-    # The number of days up to the last one with a failed or flaky verdict.
-    until_failed = 0
-    for day, _, failed, flaky, stood_alone in state.days:
-        days.append(day)
+    # The number of days after the last one with a failed or flaky verdict.
+    quiet = 0
+    for _, _, failed, flaky, _ in reversed(state.days):
         if failed or flaky:
-            until_failed = len(days)
-        if stood_alone:
-            alone.append(day)
+            break
+        quiet += 1
     return Recurrence(
-        alone=tuple(alone),
+        alone=tuple([row.day for row in state.days if row.stood_alone]),
         near=len({seen.day for seen in state.newest[-NEAR_SPAN:] if seen.stood_alone}),
-        days=tuple(days),
-        quiet=len(days) - until_failed,
+        days=tuple([row.day for row in state.days]),
+        quiet=quiet,
     )

@@ -381,15 +381,17 @@ class _Merge:
     def _sequence_since(self, start: int) -> SequenceState | None:
         """Return the same as `Rollup.sequence_since`, including days that are being changed."""
         days: list[DayOfSequence] = []
+        # Local names, because this runs for each sequence with a failure in its window.
+        opened, known, counted = self._open, self._days, self._counted
         for day in range(start, start + _WINDOW_DAYS):
-            counted = self._counted.get(day)
-            if counted is None:
-                rolled = self._open.get(day) or self._days.get(day)
+            of_day = counted.get(day)
+            if of_day is None:
+                rolled = opened.get(day) or known.get(day)
                 if rolled is None:
                     continue
-                counted = self._counted[day] = day_of_sequence(rolled)
-            if counted[1] or counted[2] or counted[3]:
-                days.append(counted)
+                of_day = counted[day] = day_of_sequence(rolled)
+            if of_day[1] or of_day[2] or of_day[3]:
+                days.append(of_day)
         since = start * DAY_MICROSECONDS
         keys = [key for key in self._order[-KEPT_VERDICTS:] if key[0] >= since]
         newest = [self._verdicts[commit] for _, commit in keys]

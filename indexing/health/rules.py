@@ -98,7 +98,9 @@ def judge_rollups(
             status_of_job = HealthStatus.UNKNOWN
             # A job counts as live even if it runs the same commit every night.
             if counted.latest and is_live(rollup, newest.newest_at):
-                sequence = None if counted.is_clean else rollup.sequence_since(start)
+                sequence = None
+                if not (counted.is_clean or (flaky_detection and _ends_healthy(rollup, start))):
+                    sequence = rollup.sequence_since(start)
                 status_of_job = (
                     HealthStatus.HEALTHY
                     if sequence is None
@@ -178,6 +180,13 @@ def _find_bounds(
 def is_live(rollup: Rollup, newest: int) -> bool:
     """Return whether a sequence counts for a test whose newest execution finished at `newest`."""
     return rollup.evidence_at is not None and newest - rollup.evidence_at <= _LIVE_FOR
+
+
+def _ends_healthy(rollup: Rollup, start: int) -> bool:
+    """Return whether the sequence was judged healthy, in this window, when it was merged."""
+    newest = rollup.days[-1]
+    is_same_window = newest.day == start + WINDOW.days - 1
+    return is_same_window and newest.health == HealthStatus.HEALTHY.value
 
 
 def _newest_metadata(rollups: Iterable[Rollup], start: int) -> TestMetadata:

@@ -191,17 +191,24 @@ class _Ingest:
             if isinstance(request, Refusal):
                 self._refuse(request)
             elif (file := self._examine(request)) is not None:
-                if batch is not None and batch.repository != request.repository:
+                # A report that may change while it is read begins a batch, which is dropped then.
+                if batch is not None and not (
+                    batch.repository == request.repository and file.is_in_memory
+                ):
                     yield batch
                     batch = None
                 # A report without cases registers its repository too.
                 batch = batch or _Batch(request.repository)
-                for execution in self._read(request, file):
-                    batch.add(request.run, execution)
-                    if batch.is_full:
-                        yield batch
-                        batch = _Batch(request.repository)
-                    await yielder.yield_if_due()
+                try:
+                    for execution in self._read(request, file):
+                        batch.add(request.run, execution)
+                        if batch.is_full:
+                            yield batch
+                            batch = _Batch(request.repository)
+                        await yielder.yield_if_due()
+                except ReportError as error:
+                    self._refuse_file(request, error)
+                    batch = _Batch(request.repository)
             if progress is not None:
                 progress(done, len(requests))
             await yielder.yield_if_due()
@@ -239,20 +246,21 @@ class _Ingest:
             return None
 
     def _read(self, request: ReportRequest, file: ReportFile) -> Iterator[Execution]:
-        """Yield the executions of a report; refuse the cases that cannot be stored."""
+        """Yield the executions of a report; refuse the cases that cannot be stored.
+
+        Raises:
+            ReportError: the file has changed since it was examined.
+        """
         times = accepted_times(self._clock())
-        try:
-            for case, ordinal in file.read_cases():
-                if isinstance(case, RefusedCase):
-                    self._refuse(Refusal(name_file(request.path), case.line, case.reason))
-                    continue
-                finished_at = _choose_time(request, file, case, times)
-                if finished_at is None:
-                    self._refuse(_refuse_undated(request, file, case))
-                    continue
-                yield _to_execution(request, file, case, ordinal, finished_at)
-        except ReportError as error:
-            self._refuse_file(request, error)
+        for case, ordinal in file.read_cases():
+            if isinstance(case, RefusedCase):
+                self._refuse(Refusal(name_file(request.path), case.line, case.reason))
+                continue
+            finished_at = _choose_time(request, file, case, times)
+            if finished_at is None:
+                self._refuse(_refuse_undated(request, file, case))
+                continue
+            yield _to_execution(request, file, case, ordinal, finished_at)
 
     def _refuse_file(self, request: ReportRequest, error: ReportError | InvalidValueError) -> None:
         line, reason = None, str(error)

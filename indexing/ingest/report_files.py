@@ -90,6 +90,11 @@ class ReportFile:
                 census = _take_census(hashed, keep=0)
             return cls(path, modified_at, hashed.digest(), None, census)
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether its cases can be read whatever happens to the file."""
+        return self._census.cases is not None or self._content is not None
+
     def read_cases(self) -> Iterator[tuple[_Case, int]]:
         """Yield each case with its ordinal, from 0, among the accepted cases of equal name.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from indexing.ingest import junit
+from indexing.ingest import junit, report_files
 from indexing.ingest.junit import Refusal, ReportRequest, ingest_reports
 from indexing.models.executions import Execution, Run
 from indexing.names import RepositoryName
@@ -111,3 +111,28 @@ async def test_a_report_without_cases_registers_its_repository_and_a_damaged_one
     calls, refused = await load(request_for(empty), request_for(damaged, repository=GADGETS))
     assert (calls.registered, calls.written) == ([WIDGETS], [])
     assert [refusal.file for refusal in refused] == [str(damaged)]
+
+
+async def test_of_a_report_that_changes_while_it_is_read_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Such reports are too large to be held in memory.
+    monkeypatch.setattr(report_files, "SMALL_REPORT_BYTES", 100)
+    monkeypatch.setattr(report_files, "KEPT_CASES", 0)
+    small = write_report(tmp_path / "a.xml", "small")
+    large = write_report(tmp_path / "b.xml", *(f"t{number}" for number in range(50)))
+    examine = report_files.ReportFile.examine
+
+    def changing(path: Path) -> report_files.ReportFile:
+        file = examine(path)
+        if path == large:
+            write_report(large, *(f"u{number}" for number in range(50)))
+        return file
+
+    monkeypatch.setattr(report_files.ReportFile, "examine", changing)
+    calls, refused = await load(request_for(small), request_for(large), request_for(small, "2"))
+    written = [names for _, names in calls.written]
+    assert written == [{"1": ["small"]}, {"2": ["small"]}]
+    assert [(refusal.file, "changed while" in refusal.reason) for refusal in refused] == [
+        (str(large), True)
+    ]

@@ -7,14 +7,31 @@ import struct
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import orjson
 
+from indexing.identifiers import read_uuid
 from indexing.models.paging import Anchor
+from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds, to_microseconds
 from service.cache.codecs import Codec
+from service.cache.keys import (
+    CREDENTIALS,
+    DIGEST_SIZE,
+    EVERYTHING,
+    KEPT,
+    CacheKey,
+    Kind,
+    key_of_credential,
+    key_of_repository,
+    namespaces_of,
+    test_namespace,
+)
+from service.cache.kinds_of_operations import KINDS_OF_LISTS, NAMED_BY_PATH
+from service.http.operations import Operation
 from service.pagination.cursor import NO_ENDS, Ends
 
 K = TypeVar("K")
@@ -55,6 +72,43 @@ class Answer:
     def size(self) -> int:
         """The size in bytes of the body and the packed sort keys."""
         return len(self.body) + len(self.ends.first or b"") + len(self.ends.last or b"")
+
+
+@lru_cache(KEPT)
+def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
+    """Return the cache key of an answer; `canonical` is equal for requests with equal answers."""
+    digest = hashlib.blake2b(canonical, digest_size=DIGEST_SIZE).hexdigest()
+    namespaces = namespaces_of(kind, repository)
+    if kind is Kind.TEST:
+        namespaces += (test_namespace(repository, canonical),)
+    return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
+
+
+def list_lookups(
+    operation: Operation,
+    digest: bytes | None,
+    repository: RepositoryName | None,
+    item: str | None,
+) -> tuple[list[str], list[CacheKey]]:
+    """Return the namespaces and keys that a request for an operation is going to read.
+
+    `digest` is that of its application key, `item` the UUID in its path, if present.
+    """
+    namespaces = [CREDENTIALS]
+    keys: list[CacheKey] = []
+    if digest is not None:
+        keys.append(key_of_credential(digest))
+    if operation is Operation.REPOSITORIES:
+        namespaces.append(EVERYTHING)
+    if repository is not None:
+        if operation in KINDS_OF_LISTS:
+            namespaces += namespaces_of(KINDS_OF_LISTS[operation], repository)
+        keys.append(key_of_repository(repository))
+        if item is not None and operation in NAMED_BY_PATH:
+            kind = NAMED_BY_PATH[operation]
+            keys.append(key_of_answer(kind, repository, read_uuid(item).bytes))
+    namespaces += (namespace for key in keys for namespace in key.namespaces)
+    return list(dict.fromkeys(namespaces)), keys
 
 
 def filters_of(query: type, *, but: Collection[str] = ()) -> Callable[[Any], tuple[object, ...]]:

@@ -138,16 +138,6 @@ def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
 
 
 @lru_cache(KEPT)
-def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
-    """Return the cache key of an answer; `canonical` is equal for requests with equal answers."""
-    digest = hashlib.blake2b(canonical, digest_size=DIGEST_SIZE).hexdigest()
-    namespaces = namespaces_of(kind, repository)
-    if kind is Kind.TEST:
-        namespaces += (test_namespace(repository, canonical),)
-    return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
-
-
-@lru_cache(KEPT)
 def key_of_credential(digest: bytes) -> CacheKey:
     """Return the cache key of the credential with that SHA-256, which the name does not reveal."""
     hashed = hashlib.blake2b(digest, digest_size=DIGEST_SIZE, person=b"credential").hexdigest()

@@ -33,6 +33,8 @@ from service.cache.answers import (
     Answer,
     canonical_page,
     filters_of,
+    key_of_answer,
+    list_lookups,
     make_answer,
 )
 from service.cache.backend import CacheBackend, Versions
@@ -50,13 +52,11 @@ from service.cache.codecs import (
 from service.cache.keys import (
     CREDENTIALS,
     Kind,
-    key_of_answer,
     key_of_credential,
     key_of_key_id,
     key_of_owner,
     key_of_repository,
 )
-from service.cache.kinds_of_operations import list_lookups
 from service.cache.quarantine_details import add_details, encode_details
 from service.cache.quarantine_lists import ROWS_AT_ONCE, encode_quarantines
 from service.cache.session import Cache, CacheReads, CacheSession

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from service.cache.answers import key_of_answer
 from service.cache.codecs import Codec
-from service.cache.keys import Kind, key_of_answer
+from service.cache.keys import Kind
 from service.cache.redis import RedisBackend
 from service.cache.redis_connection import RedisConnection
 from service.cache.session import Cache

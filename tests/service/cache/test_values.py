@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from indexing.lru import OVERHEAD, Lru
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.models.trends import HealthCounts
-from service.cache.answers import make_answer, pack_answer, unpack_answer
+from service.cache.answers import key_of_answer, make_answer, pack_answer, unpack_answer
 from service.cache.codecs import HEALTH_COUNTS_CODEC, pack_key, unpack_key
 from service.cache.keys import (
     COPY_LIFETIME,
@@ -20,7 +20,6 @@ from service.cache.keys import (
     LONGEST_LIFETIME,
     RESPONSE_LIFETIME,
     Kind,
-    key_of_answer,
     key_of_credential,
 )
 from service.cache.signing import CacheSigner

@@ -6,12 +6,11 @@ Whole hours of large days are counted in columns (`event_days.py`), the rest in 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from heapq import nlargest, nsmallest
 from typing import Any
 
-from indexing.models.event_aggregates import MAX_FACET_VALUES, FacetValue
+from indexing.models.event_aggregates import FacetValue, rank
 from indexing.models.events import EventQuery, Outcome
 from indexing.store.sqlite.event_days import OF_DAY, read_columns
 from indexing.store.sqlite.event_plan import (
@@ -37,7 +36,7 @@ def rank_pull_requests(
         log.add_rows(whole)
     else:
         log.add_columns(whole)
-    return _rank(log.counts)
+    return rank(log.counts)
 
 
 class _Log:
@@ -136,14 +135,3 @@ def _check(restriction: Restriction) -> Callable[[Any], bool]:
     if restriction.excluded:
         return lambda value: value not in values
     return values.__contains__
-
-
-def _rank(counts: Mapping[int, int]) -> tuple[FacetValue[int], ...]:
-    """Return the facet, without sorting all pull requests: that would block other threads."""
-    least = min(nlargest(MAX_FACET_VALUES, counts.values()), default=0)
-    more = sorted((-count, pull) for pull, count in counts.items() if count > least)
-    as_frequent = (pull for pull, count in counts.items() if count == least)
-    return (
-        *(FacetValue(pull, -count) for count, pull in more),
-        *(FacetValue(p, least) for p in nsmallest(MAX_FACET_VALUES - len(more), as_frequent)),
-    )

@@ -84,7 +84,7 @@ def read_with_lxml(requests: Sequence[ReportRequest]) -> int:
 
 async def write_prepared(store: Store, batches: Sequence[Batch]) -> None:
     for run, executions in batches:
-        await store.write_executions(REPOSITORY, run, executions)
+        await store.write_results(REPOSITORY, {run: executions})
     await store.refresh_tests(_now())
 
 

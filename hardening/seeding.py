@@ -131,13 +131,13 @@ async def _seed_one(store: Store, name: RepositoryName, number: int) -> SeededRe
     )
     run = make_run(pipeline=mark, job="unit")
     results = [(test, Conclusion.PASSED) for test in TESTS]
-    await store.write_executions(
-        name, run, make_executions(run, results, now, repository=name, filepath=f"{mark}/test.py")
+    await store.write_results(
+        name, {run: make_executions(run, results, now, repository=name, filepath=f"{mark}/test.py")}
     )
     failed = make_executions(
         run, [(FAILING, Conclusion.FAILED)], now, repository=name, failure_message=mark
     )
-    await store.write_executions(name, run, failed)
+    await store.write_results(name, {run: failed})
     await store.refresh_tests(now)
     request = QuarantineRequest(TESTS[1], mark)
     quarantine, _ = await store.add_quarantine(name, request, now)

@@ -129,5 +129,5 @@ async def load_names(
     executions = make_executions(
         run, [(name, Conclusion.PASSED) for name in names], at, repository=repository
     )
-    await store.write_executions(repository, run, executions)
+    await store.write_results(repository, {run: executions})
     await store.refresh_tests(NOON)

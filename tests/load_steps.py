@@ -93,7 +93,7 @@ async def load(store: Store, repository: RepositoryName, report: Report, number:
     half = len(executions) // 2
     for part in (executions[:half], executions[half:]):
         if part:
-            await store.write_executions(repository, run, part)
+            await store.write_results(repository, {run: part})
 
 
 async def change(store: Store, repository: RepositoryName, change: Change, now: datetime) -> None:

@@ -123,7 +123,7 @@ async def _load_others(store: Store, now: datetime) -> None:
         run = make_run("1")
         results = [(name_of(n), _conclude(n + number, 1)) for n in range(20)]
         executions = make_executions(run, results, now, repository=name, duration=0.1)
-        await store.write_executions(name, run, executions)
+        await store.write_results(name, {run: executions})
     await store.refresh_tests(now)
 
 

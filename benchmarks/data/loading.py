@@ -105,7 +105,7 @@ async def _load_executions(store: Store, size: StoreSize) -> None:
     say = Progress(f"{size.name}: tests", size.identities)
     for repository, tests in repositories_of(size):
         for batch in batches_of(repository, tests):
-            await store.write_executions(batch.repository, batch.run, batch.executions)
+            await store.write_results(batch.repository, {batch.run: batch.executions})
         say(tests)
     refreshed = Progress(f"{size.name}: health", size.identities)
     await store.refresh_tests(_now(), refreshed.at)

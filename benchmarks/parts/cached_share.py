@@ -77,7 +77,7 @@ async def _fill(place: Place) -> str:
         await store.add_key(record)
         await store.ensure_repository(MEASURED)
         run, executions = _report(0, range(READ + LOADED))
-        await store.write_executions(MEASURED, run, executions)
+        await store.write_results(MEASURED, {run: executions})
         await store.refresh_tests(datetime.now(UTC))
         for number in range(_QUARANTINES):
             await store.add_quarantine(MEASURED, quarantine_of(number), datetime.now(UTC))

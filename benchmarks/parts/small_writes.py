@@ -150,7 +150,7 @@ async def _load(store: Store, number: int) -> None:
         )
         for test in range(TESTS)
     ]
-    await store.write_executions(MEASURED, run, executions)
+    await store.write_results(MEASURED, {run: executions})
     await store.refresh_tests(finished_at, repository=MEASURED)
 
 

@@ -55,7 +55,7 @@ async def _load_identities(store: Store, amount: int) -> tuple[int, int]:
     for repository, tests in sizes_of(amount).items():
         await store.ensure_repository(repository)
         for batch in batches_of(repository, tests):
-            count = await store.write_executions(batch.repository, batch.run, batch.executions)
+            count = await store.write_results(batch.repository, {batch.run: batch.executions})
             written += count.written
         await store.refresh_tests(_now(), repository=repository)
         # The largest repository comes first: a tenth of all.

@@ -100,7 +100,7 @@ async def _load(harness: Harness, place: Place, count: int) -> str:
             numbers = range(first, min(count, first + _BATCH))
             batch = [(f"abab.{'a' * 40}.{number:06}", Conclusion.PASSED) for number in numbers]
             executions = make_executions(run, batch, now, repository=name)
-            await store.write_executions(name, run, executions)
+            await store.write_results(name, {run: executions})
         await store.refresh_tests(now)
         return await Keys(harness, store).make("acme")
     finally:

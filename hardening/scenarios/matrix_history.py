@@ -105,7 +105,7 @@ async def _fill(harness: Harness, place: Place, tests: int, jobs: int, failed_at
                 ]
                 at = failed_at + timedelta(minutes=half)
                 executions = make_executions(run, results, at, repository=NAME)
-                await store.write_executions(NAME, run, executions)
+                await store.write_results(NAME, {run: executions})
         await store.refresh_tests(failed_at)
         return await Keys(harness, store).make(NAME.owner, scope=Scope.ADMIN)
     finally:

@@ -260,11 +260,6 @@ class Writer(Protocol):
     async def refresh_event_counts(self, now: datetime, goes_on: GoesOn = always) -> int:
         """Prepare the counts of days with new events, while `goes_on`; return how many."""
 
-    async def write_executions(
-        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
-    ) -> ExecutionCount:
-        """Store executions of one run, as `write_results` does."""
-
     async def write_results(
         self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:

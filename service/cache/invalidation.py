@@ -101,11 +101,6 @@ class InvalidatingStore(Writer):
         async with self._changing(name):
             await self._store.set_code_owners(name, text)
 
-    async def write_executions(
-        self, repository: RepositoryName, run: Run, executions: Sequence[Execution]
-    ) -> ExecutionCount:
-        return await self._store.write_executions(repository, run, executions)
-
     async def write_results(
         self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:

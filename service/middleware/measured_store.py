@@ -52,8 +52,6 @@ class StoreMetrics:
         timed = self._time(name, call)
         if self._repositories and name == "write_results":
             return self._count_results(timed)
-        if self._repositories and name == "write_executions":
-            return self._count_executions(timed)
         return timed
 
     def _time(self, name: str, call: Call) -> Call:
@@ -84,14 +82,6 @@ class StoreMetrics:
             count = await write(repository, results)
             for executions in results.values():
                 self._count(repository, executions)
-            return count
-
-        return counted
-
-    def _count_executions(self, write: Call) -> Call:
-        async def counted(repository: RepositoryName, run: Any, executions: Any) -> Any:
-            count = await write(repository, run, executions)
-            self._count(repository, executions)
             return count
 
         return counted

@@ -33,7 +33,6 @@ COLLECTIONS: Final = {
         "list_executions",
         "measure_executions",
         "remove_executions",
-        "write_executions",
         "write_results",
     ),
     "failures": ("get_failure", "list_failures"),

@@ -25,7 +25,7 @@ async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
         executions = make_executions(
             run, [(NAMES[0], Conclusion.FAILED), *((name, Conclusion.PASSED) for name in NAMES[1:])]
         )
-        await opened.store.write_executions(WIDGETS, run, executions)
+        await opened.store.write_results(WIDGETS, {run: executions})
         await opened.store.refresh_tests(NOON)
         yield opened
 

@@ -159,7 +159,7 @@ async def test_other_branches_and_broken_machines_are_no_reason(store: Store) ->
     await load(store, "PF", commit="a", branch="feature")
     run = make_run("down", commit="b")
     everything = make_executions(run, [(name, FAILED) for name in ("t", *"abcdefghijklmnopqrsuv")])
-    await store.write_executions(WIDGETS, run, everything)
+    await store.write_results(WIDGETS, {run: everything})
     await store.refresh_tests(LATER)
     assert await listed(store) == []
 
@@ -228,7 +228,7 @@ async def test_a_retry_is_newer_evidence_too(store: Store) -> None:
     await remove_all(store)
     run = make_run("retried", commit="b")
     retried = make_executions(run, [("t", PASSED)], after(hours=2), needed_retries=True)
-    await store.write_executions(WIDGETS, run, retried)
+    await store.write_results(WIDGETS, {run: retried})
     await store.refresh_tests(LATER)
     assert await sources(store) == [AUTO]
 
@@ -256,7 +256,7 @@ async def test_passing_later_does_not_end_it_and_ten_verdicts_recover_it(store: 
     run = make_run("down", commit="d")
     names = ("t", *"abcdefghijklmnopqrsuv")
     whole = make_executions(run, [(n, FAILED) for n in names], after(hours=17))
-    await store.write_executions(WIDGETS, run, whole)
+    await store.write_results(WIDGETS, {run: whole})
     await load(store, "P", at=18, now=after(hours=19))
     (recovered,) = [q for q in await listed(store) if q.test_name == "t"]
     assert recovered.key == made.key
@@ -298,7 +298,7 @@ async def test_a_run_that_becomes_an_infrastructure_failure_withdraws_the_quaran
     run = make_run("down", commit="b")
     for names in ("abc", "tdefghijklmnopqrsuv"):
         part = make_executions(run, [(name, FAILED) for name in names], NOON)
-        await store.write_executions(WIDGETS, run, part)
+        await store.write_results(WIDGETS, {run: part})
         await store.refresh_tests(LATER)
         assert [q.test_name for q in await listed(store)] == (["a", "b", "c"] * (names == "abc"))
 
@@ -383,7 +383,7 @@ async def test_any_order_and_any_split_end_in_the_same_quarantines(
         if shuffled:
             order.shuffle(pieces)
         for step, (run, executions) in enumerate(pieces):
-            await store.write_executions(repository, run, executions)
+            await store.write_results(repository, {run: executions})
             if shuffled and order.random() < 0.7:
                 await store.refresh_tests(after(minutes=step))
         await store.refresh_tests(after(hours=1))

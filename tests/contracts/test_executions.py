@@ -38,7 +38,7 @@ async def load(
     """Load one report, so many hours after noon."""
     await store.ensure_repository(repository)
     executions = make_executions(run, results, after(hours=at), repository=repository, **rest)
-    count = await store.write_executions(repository, run, executions)
+    count = await store.write_results(repository, {run: executions})
     await store.refresh_tests(NOON)
     return count
 
@@ -52,7 +52,7 @@ async def detail(store: Store, name: str, repository: RepositoryName = WIDGETS) 
 async def test_executions_need_a_known_repository(store: Store) -> None:
     run = make_run()
     with pytest.raises(UnknownRepositoryError):
-        await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
+        await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
 
 
 async def test_the_same_report_again_changes_nothing(store: Store) -> None:
@@ -68,7 +68,7 @@ async def test_an_execution_that_is_stored_keeps_its_time(store: Store) -> None:
     run = make_run()
     (execution,) = make_executions(run, [("t", FAILED)])
     for moved in (execution, replace(execution, finished_at=after(days=3))):
-        await store.write_executions(WIDGETS, run, [moved])
+        await store.write_results(WIDGETS, {run: [moved]})
     await store.refresh_tests(NOON)
     assert (await detail(store, "t")).health.last_failure_at == NOON
 
@@ -209,7 +209,7 @@ async def test_a_failure_at_the_beginning_of_time_is_exact_to_the_microsecond(st
     beginning = datetime(1, 1, 1, microsecond=3, tzinfo=UTC)
     await store.ensure_repository(WIDGETS)
     run = make_run("1")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("t", FAILED)], beginning))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("t", FAILED)], beginning)})
     await load(store, make_run("2"), ("t", PASSED))
     assert (await detail(store, "t")).health.first_failure_at == beginning
 
@@ -234,7 +234,7 @@ async def test_no_refresh_waits_for_tests_of_another_repository(store: Store) ->
     for repository in (WIDGETS, FOREIGN):
         await store.ensure_repository(repository)
         executions = make_executions(run, [("t", PASSED)], repository=repository)
-        await store.write_executions(repository, run, executions)
+        await store.write_results(repository, {run: executions})
     assert await store.refresh_tests(NOON, repository=RepositoryName("ACME", "Widgets")) == 1
     assert (await detail(store, "t")).health.last_conclusion == "passed"
     assert (await detail(store, "t", FOREIGN)).health.last_conclusion == "unknown"
@@ -280,14 +280,14 @@ async def test_any_order_and_any_split_give_the_same_state(
 
     await store.ensure_repository(straight)
     for run, executions in batches:
-        await store.write_executions(straight, run, _of(straight, executions))
+        await store.write_results(straight, {run: _of(straight, executions)})
     await store.refresh_tests(NOON)
 
     await store.ensure_repository(shuffled)
     singles = [(run, [execution]) for run, executions in batches for execution in executions]
     order.shuffle(singles)
     for run, executions in singles:
-        await store.write_executions(shuffled, run, _of(shuffled, executions))
+        await store.write_results(shuffled, {run: _of(shuffled, executions)})
         await store.refresh_tests(NOON)
 
     assert await _state(store, shuffled) == await _state(store, straight)

@@ -32,7 +32,7 @@ async def load_files(store: Store, files: dict[str, str | None]) -> None:
     for number, (name, path) in enumerate(files.items()):
         run = make_run(str(number))
         made = make_executions(run, [(name, P)], filepath=path)
-        await store.write_executions(WIDGETS, run, made)
+        await store.write_results(WIDGETS, {run: made})
     await store.refresh_tests(NOON)
 
 
@@ -45,9 +45,9 @@ async def test_a_test_counts_once_a_group_with_its_worst_health_there(store: Sto
     await load_history(store, "knob", "linux", [P, P])
     await load_history(store, "lid", "never", [S])
     other = make_run("other", pipeline="nightly", job="linux")
-    await store.write_executions(WIDGETS, other, make_executions(other, [("hinge", F)]))
+    await store.write_results(WIDGETS, {other: make_executions(other, [("hinge", F)])})
     topic = make_run("topic", branch="topic", job="topic")
-    await store.write_executions(WIDGETS, topic, make_executions(topic, [("elsewhere", F)]))
+    await store.write_results(WIDGETS, {topic: make_executions(topic, [("elsewhere", F)])})
     await load_names(store, ["foreign"], repository=FOREIGN)
     await store.refresh_tests(NOON)
     assert await store.group_tests(WIDGETS, Grouping.JOB, 10) == [
@@ -123,7 +123,7 @@ async def test_groups_are_the_same_however_many_rows_are_read_at_once(
         some = names[:6] if path == "a/b.py" else names[4:9] if path else names
         at = after(hours=path is not None)
         made = make_executions(run, [(name, P) for name in some], at, filepath=path)
-        await store.write_executions(WIDGETS, run, made)
+        await store.write_results(WIDGETS, {run: made})
     await store.refresh_tests(NOON)
     expected = [await store.group_tests(WIDGETS, by, 10) for by in GROUPINGS]
     assert [len(groups) for groups in expected] == [1, 3, 4]
@@ -177,7 +177,7 @@ async def test_groups_are_what_the_rows_of_the_search_add_up_to(
         made = make_executions(
             run, [(name, conclusion)], repository=repository, filepath=f"{ord(name) % 3}/{name}"
         )
-        await store.write_executions(repository, run, made)
+        await store.write_results(repository, {run: made})
     await store.refresh_tests(NOON)
     query = TestQuery(repository, ("*",), with_metrics=True)
     rows = (await store.search_tests(query, Anchor(), 100)).rows

@@ -20,9 +20,9 @@ async def test_tests_are_counted_by_health_once_they_are_refreshed(store: Store)
     for number in range(3):
         run, at = make_run(str(number), commit=f"c{number}"), after(hours=number)
         results = [("sound", P), ("sounder", P), ("bad", F)]
-        await store.write_executions(WIDGETS, run, make_executions(run, results, at))
+        await store.write_results(WIDGETS, {run: make_executions(run, results, at)})
     branch = make_run("9", branch="topic")
-    await store.write_executions(WIDGETS, branch, make_executions(branch, [("new", P)]))
+    await store.write_results(WIDGETS, {branch: make_executions(branch, [("new", P)])})
     assert await store.count_stale_tests() == 4
     assert await store.count_tests(WIDGETS) == NONE | {HealthStatus.UNKNOWN: 4}
     await store.refresh_tests(after(days=1))
@@ -43,7 +43,7 @@ async def test_a_test_counts_once_by_the_worst_of_its_jobs(store: Store) -> None
             run = make_run(f"{job}{number}", job=job, commit=f"c{number}")
             results = [("sound", P), ("mixed", mixed), ("bad", F)]
             executions = make_executions(run, results, after(hours=number))
-            await store.write_executions(WIDGETS, run, executions)
+            await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(after(days=1))
     assert await store.count_tests(WIDGETS) == NONE | {
         HealthStatus.HEALTHY: 1,

@@ -97,7 +97,7 @@ async def test_a_commit_that_runs_every_night_is_one_verdict_of_the_window(store
     for day in range(-40, 1):
         run = make_run(str(day), commit="same")
         executions = make_executions(run, [("hinge", P)], after(days=day))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
     (job,) = (await read(store)).jobs
     assert job.executions_count == 30
@@ -109,7 +109,7 @@ async def test_a_commit_that_ran_twice_is_one_verdict(store: Store) -> None:
     for number, conclusion in enumerate([F, P]):
         run = make_run(str(number), commit="same")
         executions = make_executions(run, [("hinge", conclusion)], after(hours=number))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
     (job,) = (await read(store)).jobs
     assert job.verdicts == (ReportedVerdict("flaky", "same", NOON, after(hours=1)),)

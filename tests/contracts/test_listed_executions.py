@@ -166,6 +166,6 @@ async def test_an_execution_with_a_new_date_is_listed_where_it_was(
     await store.ensure_repository(WIDGETS)
     (execution,) = make_executions(run, [("hinge", Conclusion.PASSED)], NOON - timedelta(days=40))
     for each in (execution, replace(execution, finished_at=moment)):
-        await store.write_executions(WIDGETS, run, [each])
+        await store.write_results(WIDGETS, {run: [each]})
         await store.refresh_tests(NOON)
     assert await walk(store, ask()) == [row_of(run, execution)]

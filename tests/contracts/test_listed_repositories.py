@@ -107,7 +107,7 @@ async def test_each_repository_of_an_owner_has_its_figures(store: Store) -> None
     await load_all(store)
     topic = make_run("topic", branch="topic")
     results = make_executions(topic, [("of a branch", P)], after(hours=1), repository=EMPTY)
-    await store.write_executions(EMPTY, topic, results)
+    await store.write_results(EMPTY, {topic: results})
     await store.refresh_tests(NOON)
     await store.write_events(
         [make_event(n, after(days=-n), repository=WIDGETS) for n in range(3)]

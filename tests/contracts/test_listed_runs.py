@@ -143,7 +143,7 @@ async def test_loading_again_changes_nothing_and_more_results_add_up(store: Stor
     assert await walk(store, RunQuery(WIDGETS), 50) == count(loaded)
     run = loaded[0][0]
     more = make_executions(run, [("later", Conclusion.SKIPPED)], after(hours=2))
-    await store.write_executions(WIDGETS, run, more)
+    await store.write_results(WIDGETS, {run: more})
     await store.refresh_tests(NOON)
     expected = count([*loaded, *((run, each) for each in more)])
     assert await walk(store, RunQuery(WIDGETS), 50) == expected
@@ -165,7 +165,7 @@ async def test_what_retention_dropped_is_not_counted(store: Store) -> None:
     loaded = await load(store)
     run = loaded[0][0]
     straddling = make_executions(run, [("later", Conclusion.PASSED)], after(hours=-1))
-    await store.write_executions(WIDGETS, run, straddling)
+    await store.write_results(WIDGETS, {run: straddling})
     await store.refresh_tests(NOON)
     await store.prune(NOON - timedelta(days=30), after(hours=1))
     everything = [*loaded, *((run, each) for each in straddling)]

@@ -159,7 +159,7 @@ async def test_an_infrastructure_failure_counts_as_executions_but_not_in_ratios(
     await load_history(store, "t", "unit", [P], end=-1)
     run = make_run("down", commit="down")
     names = [(f"other {number}", F) for number in range(20)] + [("t", F)]
-    await store.write_executions(WIDGETS, run, make_executions(run, names))
+    await store.write_results(WIDGETS, {run: make_executions(run, names)})
     await store.refresh_tests(NOON)
     (row,) = await read_all(store, TestQuery(WIDGETS, ("t",), with_metrics=True))
     assert metrics(row) == Metrics(
@@ -211,7 +211,7 @@ async def test_tests_are_found_by_their_file(store: Store) -> None:
         run = make_run(str(number))
         executions = make_executions(run, [(f"t{number}", P)], filepath=path)
         await store.ensure_repository(WIDGETS)
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
 
     async def found(*patterns: str) -> str:
@@ -225,7 +225,7 @@ async def test_tests_are_found_by_their_file(store: Store) -> None:
     # A test has the file of its newest result.
     run = make_run("moved")
     moved = make_executions(run, [("t0", P)], after(hours=1), filepath="moved.py")
-    await store.write_executions(WIDGETS, run, moved)
+    await store.write_results(WIDGETS, {run: moved})
     await store.refresh_tests(NOON)
     assert await found("a/*") == "1"
     assert await found("moved.py") == "0"
@@ -251,7 +251,7 @@ async def test_expensive_patterns_exclude_and_find_files_too(store: Store) -> No
     await store.ensure_repository(WIDGETS)
     for name, path in ((f"{long}a{long}b", f"{long}c{long}d"), (f"{long}a", None), ("t", "p")):
         made = make_executions(make_run(name[-1]), [(name, P)], filepath=path)
-        await store.write_executions(WIDGETS, make_run(name[-1]), made)
+        await store.write_results(WIDGETS, {make_run(name[-1]): made})
     await store.refresh_tests(NOON)
     costly = f"*{long}a{long}*"
     excluding = TestQuery(WIDGETS, ("*",), patterns_excluded=(costly,))

@@ -53,7 +53,7 @@ async def test_a_run_is_recorded_with_what_it_removed(store: Store) -> None:
     await store.ensure_repository(WIDGETS)
     run = make_run()
     executions = make_executions(run, [("a", Conclusion.PASSED), ("b", Conclusion.FAILED)])
-    await store.write_executions(WIDGETS, run, executions)
+    await store.write_results(WIDGETS, {run: executions})
     newest = max(execution.finished_at for execution in executions)
     moment = newest + timedelta(days=1)
     recorded = await recorded_prune.begin(store, moment)

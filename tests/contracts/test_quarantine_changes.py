@@ -120,7 +120,7 @@ async def test_the_rules_are_the_actor_of_what_they_do(store: Store) -> None:
     async def load(number: int, conclusion: Conclusion) -> None:
         run = make_run(str(number), commit=f"c{number}")
         executions = make_executions(run, [("t", conclusion)], after(minutes=number))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
 
     await load(10, Conclusion.FAILED)
     await store.refresh_tests(after(hours=1))
@@ -145,7 +145,7 @@ async def test_the_end_of_a_quarantine_is_later_than_its_beginning(store: Store)
     for number in range(4):
         run = make_run(str(number), commit=f"c{number}")
         executions = make_executions(run, [("t", failed)], after(minutes=number))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     # The command that forgets the test, or that ends the other quarantine, began earlier.
     began, quarantined = after(hours=1), after(hours=2)
     await store.refresh_tests(quarantined, repository=WIDGETS)
@@ -170,7 +170,7 @@ async def test_forgetting_a_test_withdraws_even_a_final_automatic_quarantine(
     for number, conclusion in ((-1_000, Conclusion.PASSED), (1, Conclusion.FAILED)):
         run = make_run(str(number), commit=f"c{number}", job=f"job{number}")
         executions = make_executions(run, [("t", conclusion)], after(hours=number))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(after(days=1))
     if final == "retention":
         await store.prune(after(hours=-900), after(days=1))

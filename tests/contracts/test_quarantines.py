@@ -170,7 +170,7 @@ async def test_a_test_recovers_after_ten_passed_commits_on_the_branches_covered(
     async def run(commit: str, branch: str, conclusion: Conclusion, hours: float) -> None:
         job_run = make_run(commit, commit=commit, branch=branch)
         executions = make_executions(job_run, [("t", conclusion)], after(hours=hours))
-        await store.write_executions(WIDGETS, job_run, executions)
+        await store.write_results(WIDGETS, {job_run: executions})
         await store.refresh_tests(NOON)
 
     async def recovered() -> list[bool]:
@@ -199,7 +199,7 @@ async def test_a_test_that_recovered_stays_so_when_retention_removes_its_results
     async def run(day: int, conclusion: Conclusion) -> list[bool]:
         job_run = make_run(str(day), commit=f"c{day}")
         executions = make_executions(job_run, [("t", conclusion)], after(days=day, hours=1))
-        await store.write_executions(WIDGETS, job_run, executions)
+        await store.write_results(WIDGETS, {job_run: executions})
         await store.refresh_tests(NOON)
         return [q.is_recovered for q in await listed(store)]
 
@@ -225,7 +225,7 @@ async def test_results_that_are_undone_no_longer_count_until_retention_reaches_t
     async def run(number: int) -> None:
         job_run = make_run(str(number), commit=f"c{number}")
         executions = make_executions(job_run, [("t", Conclusion.PASSED)], after(minutes=number))
-        await store.write_executions(WIDGETS, job_run, executions)
+        await store.write_results(WIDGETS, {job_run: executions})
         await store.refresh_tests(NOON)
 
     async def undo(number: int) -> list[bool]:
@@ -252,7 +252,7 @@ async def test_passes_that_are_removed_together_with_a_failure_do_not_count(stor
         run = make_run(str(day), commit=f"c{day}")
         conclusion = Conclusion.PASSED if day else Conclusion.FAILED
         executions = make_executions(run, [("t", conclusion)], after(days=day, hours=1))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
         await store.refresh_tests(NOON)
     # Nine passes are left after the failure and two of the passes are gone.
     await store.prune(after(days=3), NOON)

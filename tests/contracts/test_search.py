@@ -256,8 +256,8 @@ async def test_only_the_default_branch_is_searched(store: Store) -> None:
 async def test_a_test_that_was_only_ever_skipped_is_found(store: Store) -> None:
     await store.ensure_repository(WIDGETS)
     run = make_run()
-    await store.write_executions(
-        WIDGETS, run, make_executions(run, [("skipped", Conclusion.SKIPPED)])
+    await store.write_results(
+        WIDGETS, {run: make_executions(run, [("skipped", Conclusion.SKIPPED)])}
     )
     await store.refresh_tests(NOON)
     (row,) = (await store.search_tests(ask(), Anchor(), 10)).rows
@@ -285,7 +285,7 @@ async def test_a_job_that_only_skipped_long_ago_is_in_the_list(store: Store) -> 
     await store.ensure_repository(WIDGETS)
     run = make_run(job="nightly")
     skipped = make_executions(run, [("t", Conclusion.SKIPPED)], after(days=-40))
-    await store.write_executions(WIDGETS, run, skipped)
+    await store.write_results(WIDGETS, {run: skipped})
     await load_names(store, ["t"])
     page = await store.search_tests(ask(), Anchor(), 10)
     assert [(r.key.job_name, r.key.executions_count) for r in page.rows] == [

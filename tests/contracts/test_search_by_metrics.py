@@ -112,7 +112,7 @@ async def load(store: Store, repository: RepositoryName, results: list[Result], 
             filepath=each.file,
             needed_retries=each.result == "retried",
         )
-        await store.write_executions(repository, run, executions)
+        await store.write_results(repository, {run: executions})
     await store.refresh_tests(after(days=1))
 
 

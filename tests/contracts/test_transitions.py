@@ -70,12 +70,12 @@ async def test_the_execution_shows_what_failed(store: Store) -> None:
         executions = make_executions(
             run, [("hinge", conclusion)], after(hours=hours), failure_type=kind
         )
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
         await store.refresh_tests(NOON)
     # A commit that passed and failed on the newest day.
     run = make_run("again", commit="at -1")
     executions = make_executions(run, [("hinge", F)], NOON, failure_type="KeyError")
-    await store.write_executions(WIDGETS, run, executions)
+    await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
     (row,) = await read(store, ask())
     assert (row.previous, row.health, row.key.at) == (HEALTHY, FLAKY, NOON)
@@ -92,7 +92,7 @@ async def test_a_walk_meets_each_change_once_though_many_are_of_one_moment(store
         run = make_run(str(day), commit=str(day))
         results = [(name, conclusion) for name in names]
         at = after(days=day - 3)
-        await store.write_executions(WIDGETS, run, make_executions(run, results, at))
+        await store.write_results(WIDGETS, {run: make_executions(run, results, at)})
     await store.refresh_tests(NOON)
     rows = await walk_forwards(
         lambda anchor: store.list_transitions(ask(), anchor, 2), lambda row: row.key
@@ -129,7 +129,7 @@ async def test_the_changes_of_one_test(store: Store) -> None:
     assert await store.list_transitions_of_test(FOREIGN, HINGE) is None
     assert await store.list_transitions_of_test(WIDGETS, derive_test_id(WIDGETS, "no")) is None
     run = make_run(branch="topic")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("elsewhere", P)], NOON))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("elsewhere", P)], NOON)})
     await store.refresh_tests(NOON)
     elsewhere = await store.list_transitions_of_test(WIDGETS, derive_test_id(WIDGETS, "elsewhere"))
     assert elsewhere is not None

@@ -47,7 +47,7 @@ async def test_executions_are_summed_by_day_pipeline_and_job(store: Store) -> No
     await load_history(store, "latch", "linux", [S, P], duration=1.25)
     await load_history(store, "hinge", "mac", [F])
     run = make_run("elsewhere", branch="topic")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("hinge", P)], NOON))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("hinge", P)], NOON)})
     await load_names(store, ["foreign"], repository=FOREIGN)
     await store.refresh_tests(NOON)
     assert await read_sums(store, days(-10)) == {
@@ -67,7 +67,7 @@ async def test_a_run_over_midnight_counts_on_both_days(store: Store) -> None:
     await store.ensure_repository(WIDGETS)
     for name, ago in (("hinge", 1), ("latch", 0), ("door", 1)):
         executions = make_executions(run, [(name, P)], after(days=-ago))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
         await store.refresh_tests(NOON, repository=WIDGETS)
     assert await read_sums(store, days(-2)) == {-1: DaySums(2), 0: DaySums(1)}
 
@@ -107,7 +107,7 @@ async def test_flaky_verdicts_count_on_the_day_on_which_they_began(store: Store)
     for number, (conclusion, at) in enumerate([(F, after(days=-3)), (P, NOON)]):
         run = make_run(str(number), commit="same")
         executions = make_executions(run, [("hinge", conclusion), ("latch", P)], at)
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
         await store.refresh_tests(NOON)
     assert await store.count_flaky_verdicts(days(-5)) == {TODAY - 3: 1}
     assert await store.count_flaky_verdicts(DayQuery(WIDGETS, 0, TODAY, (), ("none",))) == {}
@@ -163,7 +163,7 @@ async def run_commit(store: Store, conclusion: Conclusion, day: int) -> None:
     run = make_run(str(day), commit="same")
     await store.ensure_repository(WIDGETS)
     executions = make_executions(run, [("hinge", conclusion)], after(days=day))
-    await store.write_executions(WIDGETS, run, executions)
+    await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
 
 
@@ -211,7 +211,7 @@ async def test_durations_of_half_a_microsecond_are_the_same_after_a_removal(stor
         run = make_run(job="unit")
         results = [(f"test {number}", P)]
         executions = make_executions(run, results, NOON, duration=half / 1_000_000)
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
     assert await read_sums(store, days(0)) == {0: DaySums(5, 0, 0, 5, 0 + 2 + 2 + 4 + 9)}
     await store.remove_executions(ExecutionSelection(WIDGETS, test_name="test 4"), NOON)
@@ -221,7 +221,7 @@ async def test_durations_of_half_a_microsecond_are_the_same_after_a_removal(stor
 async def test_another_default_branch_has_days_of_its_own(store: Store) -> None:
     await load_history(store, "hinge", "unit", [P, P])
     run = make_run("next", branch="next")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("hinge", F)], NOON))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("hinge", F)], NOON)})
     await store.refresh_tests(NOON)
     for branch, sums, health in (
         ("next", {0: DaySums(0, 1)}, {"broken": 1}),

@@ -50,7 +50,7 @@ async def fill(place: Place) -> str:
             failed = NAMES[hour]
             results = [(n, Conclusion.FAILED if n == failed else Conclusion.PASSED) for n in NAMES]
             executions = make_executions(run, results, after(hours=hour))
-            await store.write_executions(WIDGETS, run, executions)
+            await store.write_results(WIDGETS, {run: executions})
         await store.refresh_tests(NOON)
         for minutes, name in enumerate(QUARANTINED):
             request = QuarantineRequest(name, "fails now and then")

@@ -282,7 +282,7 @@ def test_a_matrix_of_old_failures_loads_rebuilds_and_prunes(place: Place) -> Non
                 for name, later in zip(names, seconds, strict=True)
                 for execution in make_executions(run, [(name, conclusion)], at + later)
             ]
-            await store.write_executions(WIDGETS, run, executions)
+            await store.write_results(WIDGETS, {run: executions})
 
     async def live(store: Store) -> None:
         await store.ensure_repository(WIDGETS)

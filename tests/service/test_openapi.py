@@ -173,7 +173,7 @@ async def test_what_is_served_fits_the_document(
     executions = make_executions(
         run, [("a", Conclusion.FAILED), ("b", Conclusion.PASSED)], NOON, framework="pytest"
     )
-    await store.write_executions(WIDGETS, run, executions)
+    await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
     made, _ = await store.add_quarantine(WIDGETS, QuarantineRequest("a", "flaky"), NOON)
     await store.write_events(

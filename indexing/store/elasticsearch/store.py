@@ -196,11 +196,6 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
         return await tests.get_test(self._cluster, repository, test_id)
 
-    async def write_executions(
-        self, repository: RepositoryName, run: Run, batch: Sequence[Execution]
-    ) -> ExecutionCount:
-        return await self.write_results(repository, {run: batch})
-
     async def write_results(
         self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:

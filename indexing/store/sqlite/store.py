@@ -214,11 +214,6 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
             partial(tests.get_test, repository=repository, test_id=test_id)
         )
 
-    async def write_executions(
-        self, repository: RepositoryName, run: Run, batch: Sequence[Execution]
-    ) -> ExecutionCount:
-        return await self.write_results(repository, {run: batch})
-
     async def write_results(
         self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:

@@ -32,7 +32,7 @@ async def add_event(door: FrontDoor, number: int) -> str:
 async def fail_hinge(door: FrontDoor, number: int) -> str:
     run = make_run(f"run {number}")
     made = make_executions(run, [("hinge", Conclusion.FAILED)], after(seconds=number))
-    await door.store.write_executions(WIDGETS, run, made)
+    await door.store.write_results(WIDGETS, {run: made})
     await door.store.refresh_tests(NOON, repository=WIDGETS)
     return f'"last_failure_at":"2026-09-01T12:00:{number:02}Z"'
 

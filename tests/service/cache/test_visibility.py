@@ -120,7 +120,7 @@ async def test_every_write_shows_in_the_next_answer(door: FrontDoor) -> None:
     for number in range(3):
         run = make_run(f"n{number}")
         executions = make_executions(run, [("hinge", Conclusion.FAILED)], after(hours=number + 1))
-        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.write_results(WIDGETS, {run: executions})
         await door.store.refresh_tests(NOON, repository=WIDGETS)
         assert (await door.get(HINGE)).json["failure_ratio"] == pytest.approx(
             (number + 1) / (number + 2)
@@ -299,7 +299,7 @@ async def test_a_write_without_invalidation_shows_when_cached_values_expire(
 async def load(door: FrontDoor, run_id: str, name: str, hours: int) -> None:
     run = make_run(run_id)
     made = make_executions(run, [(name, Conclusion.PASSED)], after(hours=hours))
-    await door.store.write_executions(WIDGETS, run, made)
+    await door.store.write_results(WIDGETS, {run: made})
     await door.store.refresh_tests(NOON, repository=WIDGETS)
 
 

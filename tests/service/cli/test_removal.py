@@ -72,8 +72,8 @@ def test_wrong_dates_of_an_older_store_are_healed_by_one_command(
     run = make_run("9", commit="x")
     ends = datetime(2262, 4, 11, tzinfo=UTC)
     with_store(
-        lambda store: store.write_executions(
-            WIDGETS, run, make_executions(run, [("a", Conclusion.SKIPPED)], ends)
+        lambda store: store.write_results(
+            WIDGETS, {run: make_executions(run, [("a", Conclusion.SKIPPED)], ends)}
         )
     )
     told = loaded("ingest", "undo", "--misdated", "--yes").stderr

@@ -18,7 +18,7 @@ async def filled(door: FrontDoor) -> None:
 async def test_the_most_executed_come_first(door: FrontDoor) -> None:
     run = make_run("4")
     again = make_executions(run, [("lid.fits[a]", Conclusion.PASSED)], after(minutes=1))
-    await door.store.write_executions(WIDGETS, run, again)
+    await door.store.write_results(WIDGETS, {run: again})
     await door.store.refresh_tests(NOON)
     assert (await found(door, "test_name=*"))[0] == ("lid.fits[a]", "ci", "unit")
     assert (await found(door, "test_name=*&direction=asc"))[-1] == ("lid.fits[a]", "ci", "unit")

@@ -33,7 +33,7 @@ async def load(door: FrontDoor, count: int = 5) -> None:
         executions = make_executions(
             run, results, after(minutes=-number), duration=1.5, failure_message="stuck"
         )
-        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(NOON)
 
 
@@ -131,7 +131,7 @@ async def test_an_unknown_test_and_one_of_another_repository_answer_alike(door: 
     await load(door, 1)
     run = make_run()
     foreign = make_executions(run, [("foreign", Conclusion.PASSED)], repository=GADGETS)
-    await door.store.write_executions(GADGETS, run, foreign)
+    await door.store.write_results(GADGETS, {run: foreign})
     await door.store.refresh_tests(NOON)
     absent = await door.get(f"{TESTS}/{A_TEST_ID}/executions")
     elsewhere = await door.get(f"{TESTS}/{derive_test_id(GADGETS, 'foreign')}/executions")
@@ -191,7 +191,7 @@ async def test_a_test_that_is_removed_breaks_its_stream_off(
 async def test_hostile_names_come_out_as_data(door: FrontDoor) -> None:
     run = make_run(HOSTILE, pipeline=HOSTILE, job=HOSTILE, branch=HOSTILE, commit=HOSTILE)
     executions = make_executions(run, [("hinge", Conclusion.PASSED)])
-    await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(NOON)
     (row,) = (await door.get(HINGE)).json["executions"]
     names = ("run_id", "pipeline_name", "job_name", "branch", "commit")

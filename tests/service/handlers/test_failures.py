@@ -22,7 +22,7 @@ async def fail(door: FrontDoor, number: int, branch: str = "main", **about: Any)
     executions = make_executions(
         run, [("hinge", Conclusion.FAILED)], after(minutes=number), **about
     )
-    await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(NOON)
 
 
@@ -94,7 +94,7 @@ async def test_an_absent_failure_and_one_of_another_test_answer_alike(door: Fron
     await fail(door, 1)
     run = make_run()
     foreign = make_executions(run, [("foreign", Conclusion.FAILED)], repository=GADGETS)
-    await door.store.write_executions(GADGETS, run, foreign)
+    await door.store.write_results(GADGETS, {run: foreign})
     await door.store.refresh_tests(NOON)
     of_gadgets = f"{TESTS.replace('widgets', 'gadgets')}/{derive_test_id(GADGETS, 'foreign')}"
     (row,) = (await door.get(f"{of_gadgets}/failures")).json["failures"]

@@ -108,7 +108,7 @@ async def test_owners_are_those_of_the_stored_file(door: FrontDoor) -> None:
     for name, path in (("a", "src/a.py"), ("b", "src/b.js"), ("c", None)):
         run = make_run(name)
         made = make_executions(run, [(name, F if name == "b" else P)], filepath=path)
-        await door.store.write_executions(WIDGETS, run, made)
+        await door.store.write_results(WIDGETS, {run: made})
     await door.store.refresh_tests(NOON)
 
     async def owned() -> dict[str | None, int]:
@@ -128,8 +128,8 @@ async def test_a_file_that_costs_too_much_is_no_answer_but_what_was_found_is_kep
     await door.store.ensure_repository(WIDGETS)
     for name in "abc":
         run = make_run(name)
-        await door.store.write_executions(
-            WIDGETS, run, make_executions(run, [(name, P)], filepath=name)
+        await door.store.write_results(
+            WIDGETS, {run: make_executions(run, [(name, P)], filepath=name)}
         )
     await door.store.refresh_tests(NOON)
     # A file that no other test has made the process read.

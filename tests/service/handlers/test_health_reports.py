@@ -18,7 +18,7 @@ async def load(door: FrontDoor, conclusion: Conclusion, number: int, name: str =
     executions = make_executions(
         run, [("hinge", conclusion)], after(hours=number - 5), duration=0.5
     )
-    await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(NOON)
 
 

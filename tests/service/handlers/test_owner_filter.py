@@ -38,7 +38,7 @@ async def load(door: FrontDoor, files: Mapping[str, str | None], hour: int = 0) 
         run = make_run(f"{name} {hour}")
         result = (name, F if name == "b" else P)
         made = make_executions(run, [result], after(hours=hour), filepath=path)
-        await door.store.write_executions(WIDGETS, run, made)
+        await door.store.write_results(WIDGETS, {run: made})
     await door.store.refresh_tests(NOON, repository=WIDGETS)
 
 

@@ -112,7 +112,7 @@ async def load_hinge(door: FrontDoor, results: Mapping[int, Conclusion]) -> None
     for day, conclusion in results.items():
         run = make_run(str(day), commit=f"c{day}")
         executions = make_executions(run, [("hinge.0", conclusion)], after(days=day))
-        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(after(days=9), repository=WIDGETS)
 
 
@@ -194,7 +194,7 @@ async def test_a_load_that_makes_a_test_flaky_shows_in_the_list(door: FrontDoor)
     for attempt, conclusion in enumerate([Conclusion.FAILED, Conclusion.PASSED], start=1):
         run = make_run(attempt=attempt)
         executions = make_executions(run, [("hinge", conclusion)], after(minutes=attempt))
-        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(after(hours=1))
     door.clock.now = after(hours=2)
     (row,) = (await door.get(f"{QUARANTINES}?source=auto&branch=feature")).json["quarantined_tests"]

@@ -36,7 +36,7 @@ async def load(door: FrontDoor) -> None:
     for number in range(4):
         run = make_run(f"{number}", commit=f"c{number}")
         results = make_executions(run, [("bad", Conclusion.FAILED)], after(minutes=number))
-        await door.store.write_executions(WIDGETS, run, results)
+        await door.store.write_results(WIDGETS, {run: results})
     await load_names(door.store, ["alien"], repository=FOREIGN)
     await door.store.refresh_tests(NOON)
     await door.store.ensure_repository(GADGETS)

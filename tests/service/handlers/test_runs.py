@@ -19,7 +19,7 @@ async def load(door: FrontDoor, count: int = 5) -> None:
         )
         results = [(each.value, each) for each in Conclusion] + [("again", Conclusion.PASSED)]
         executions = make_executions(run, results, after(minutes=-number))
-        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(NOON)
 
 
@@ -78,8 +78,8 @@ async def test_each_wrong_parameter_is_named(door: FrontDoor, query: str, field:
 
 async def test_hostile_names_come_out_as_data(door: FrontDoor) -> None:
     run = make_run(HOSTILE, pipeline=HOSTILE, job=HOSTILE, branch=HOSTILE, commit=HOSTILE)
-    await door.store.write_executions(
-        WIDGETS, run, make_executions(run, [("hinge", Conclusion.PASSED)])
+    await door.store.write_results(
+        WIDGETS, {run: make_executions(run, [("hinge", Conclusion.PASSED)])}
     )
     await door.store.refresh_tests(NOON)
     (row,) = (await door.get(RUNS)).json["runs"]

@@ -20,7 +20,7 @@ async def load(door: FrontDoor) -> None:
     await load_history(door.store, "hinge", "linux", [S, P, F, P], duration=0.5)
     run = make_run("again", job="linux", commit="c00")
     executions = make_executions(run, [("hinge", F)], NOON, duration=2.25)
-    await door.store.write_executions(WIDGETS, run, executions)
+    await door.store.write_results(WIDGETS, {run: executions})
     await load_history(door.store, "latch", "linux", [F])
     await door.store.refresh_tests(NOON)
 

@@ -55,7 +55,7 @@ async def test_the_detail_has_the_fields_of_the_interface_in_their_order(door: F
             filepath="tests/hinge.py",
             function_name="opens",
         )
-        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(NOON)
     test_id = derive_test_id(WIDGETS, "hinge.opens")
     answer = await door.get(f"{TESTS}/{test_id}")

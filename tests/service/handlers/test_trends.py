@@ -26,7 +26,7 @@ async def load(door: FrontDoor) -> None:
     await load_history(door.store, "hinge", "linux", [P, F, F, F], duration=0.5)
     await load_history(door.store, "latch", "mac", [S, P], duration=1)
     run = make_run("flaky", job="mac", commit="c00")
-    await door.store.write_executions(WIDGETS, run, make_executions(run, [("latch", F)], NOON))
+    await door.store.write_results(WIDGETS, {run: make_executions(run, [("latch", F)], NOON)})
     await door.store.refresh_tests(NOON)
     await load_names(door.store, ["foreign"], repository=GADGETS)
 
@@ -72,7 +72,7 @@ async def test_a_series_has_the_fields_of_the_interface(door: FrontDoor) -> None
     )
     assert again.status == 304
     run = make_run("later", job="mac")
-    await door.store.write_executions(WIDGETS, run, make_executions(run, [("latch", P)], NOON))
+    await door.store.write_results(WIDGETS, {run: make_executions(run, [("latch", P)], NOON)})
     await door.store.refresh_tests(NOON)
     assert (await read(door, "executions"))[0] == 7
 

@@ -83,9 +83,9 @@ async def test_executions_of_named_repositories_are_counted(store: Store) -> Non
             second: make_executions(second, [("a", F)]),
         },
     )
-    await measured.write_executions(WIDGETS, first, make_executions(first, [("c", P)]))
-    await measured.write_executions(
-        GADGETS, first, make_executions(first, [("c", P)], repository=GADGETS)
+    await measured.write_results(WIDGETS, {first: make_executions(first, [("c", P)])})
+    await measured.write_results(
+        GADGETS, {first: make_executions(first, [("c", P)], repository=GADGETS)}
     )
     for conclusion in (P, F):
         labels = {"repository": "acme/widgets", "conclusion": conclusion.value}
@@ -140,7 +140,7 @@ async def test_a_missing_resource_is_no_failure_of_the_store(store: Store) -> No
     missing = replace(WIDGETS, name="missing")
     run = make_run()
     with pytest.raises(UnknownRepositoryError):
-        await measured.write_executions(missing, run, make_executions(run, [("a", P)]))
+        await measured.write_results(missing, {run: make_executions(run, [("a", P)])})
     assert {"mergewatch_store_errors": []}.items() <= {
         family.name: family.samples for family in registry.collect()
     }.items()
@@ -189,7 +189,7 @@ async def test_waiting_notifications_of_all_webhooks_are_counted_with_the_age_of
 async def test_tests_of_named_repositories_are_counted_by_health(counted: FrontDoor) -> None:
     run = make_run()
     results = make_executions(run, [("a", P), ("b", P)])
-    await counted.store.write_executions(WIDGETS, run, results)
+    await counted.store.write_results(WIDGETS, {run: results})
     answer = await counted.get("/metrics")
     found = samples(answer)
     assert found["mergewatch_tests", "unknown", "acme/widgets"] == 2

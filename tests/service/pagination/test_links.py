@@ -182,7 +182,7 @@ async def test_executions_of_the_longest_target_are_walked(door: FrontDoor) -> N
     for number in range(3):
         run = make_run(f"{number}", commit=f"c{number}")
         executions = make_executions(run, [("t", Conclusion.PASSED)], after(hours=-1 - number))
-        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(NOON)
     target = f"{TESTS}/{derive_test_id(WIDGETS, 't')}/executions?per_page=1&branch=main"
     while (left := 8_000 - len(target)) > 260:

@@ -50,7 +50,7 @@ async def write_old_results(store: Store) -> None:
     await store.ensure_repository(WIDGETS)
     run = make_run()
     results = [("a", Conclusion.PASSED), ("b", Conclusion.FAILED)]
-    await store.write_executions(WIDGETS, run, make_executions(run, results, DUE - YEAR))
+    await store.write_results(WIDGETS, {run: make_executions(run, results, DUE - YEAR)})
 
 
 async def test_the_store_is_pruned_at_its_time(store: Store, clock: Clock) -> None:

@@ -64,7 +64,7 @@ async def load_shown(store: Store, days: int = 14) -> None:
                 else each
                 for each in executions
             ]
-            await store.write_executions(WIDGETS, run, executions)
+            await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
 
 
@@ -93,7 +93,7 @@ async def load_hostile(store: Store) -> None:
                 failure_message=text,
                 failure_trace=pack_trace(text),
             )
-            await store.write_executions(WIDGETS, replace(run, run_id=f"{hours}{text}"), executions)
+            await store.write_results(WIDGETS, {replace(run, run_id=f"{hours}{text}"): executions})
         request = QuarantineRequest(text, text[:900], text[:200], owner=text[:200])
         if number % 2:
             await store.add_quarantine(WIDGETS, request, NOON - timedelta(hours=1))

@@ -104,7 +104,7 @@ async def load_many_failures(client: Client) -> None:
             # Numbers do not count as another message.
             failure_message=f"no {chr(ord('a') + number // 20)}{chr(ord('a') + number % 20)}",
         )
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
 
 
@@ -169,7 +169,7 @@ async def load_broken(client: Client, count: int) -> None:
         results += [(f"sound {each}", Conclusion.PASSED) for each in range(2 * count)]
         run = make_run(f"{number}", commit=f"{number:040}")
         executions = make_executions(run, results, after(days=number - 8))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
 
 

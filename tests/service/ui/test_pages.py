@@ -217,7 +217,7 @@ async def test_a_repository_of_today_is_compared_with_nothing(
     for number in range(3):
         run = make_run(f"{number}", job="linux", commit=f"{number:040}")
         executions = make_executions(run, results, after(hours=number - 4))
-        await site.store.write_executions(WIDGETS, run, executions)
+        await site.store.write_results(WIDGETS, {run: executions})
     await site.store.refresh_tests(NOON)
     page = visitor.page
     await visitor.sign_in()

@@ -31,7 +31,7 @@ async def load_broken(door: FrontDoor, name: str, filepath: str | None) -> None:
         executions = make_executions(
             run, [(name, Conclusion.FAILED)], after(hours=number - 6), filepath=filepath
         )
-        await door.store.write_executions(WIDGETS, run, executions)
+        await door.store.write_results(WIDGETS, {run: executions})
 
 
 async def test_a_directory_leads_to_the_tests_that_were_counted_in_it(client: Client) -> None:
@@ -107,7 +107,7 @@ async def test_the_slowest_tests_claim_no_total_that_is_not_known(client: Client
         executions = make_executions(
             run, [("slow", Conclusion.PASSED)], after(hours=number - 6), duration=duration
         )
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
     await client.sign_in()
     page = (await client.get("/ui/acme/widgets/worst")).body.decode()

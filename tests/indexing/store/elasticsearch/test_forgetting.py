@@ -15,7 +15,7 @@ from tests.builders import NOON, WIDGETS, make_executions, make_run
 
 async def load(store: ElasticsearchStore, number: int, conclusion: Conclusion) -> None:
     run = make_run(f"{number}", commit=f"c{number}")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("t", conclusion)]))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("t", conclusion)])})
     await store.refresh_tests(NOON)
 
 

@@ -19,7 +19,7 @@ async def run_commit(
 ) -> None:
     run = make_run(str(day), commit="same", job=job)
     executions = make_executions(run, [("t", conclusion)], after(days=day))
-    await store.write_executions(WIDGETS, run, executions)
+    await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
 
 

@@ -28,7 +28,7 @@ async def fill(store: ElasticsearchStore, tests: int) -> None:
         conclusion = FAILED if number == 1 else PASSED
         results = [(f"t{n}", conclusion) for n in range(tests)]
         executions = make_executions(run, results, after(hours=number))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
 
 
@@ -114,8 +114,8 @@ async def test_a_rebuild_does_not_displace_the_tests_that_loads_remember(
     await store.rebuild(NOON)
     # They were written again, so what was remembered of them is outdated.
     assert await known.find(routing, list(tests)) == {}
-    await store.write_executions(
-        WIDGETS, run := make_run("new"), make_executions(run, [("t0", PASSED)], after(hours=9))
+    await store.write_results(
+        WIDGETS, {(run := make_run("new")): make_executions(run, [("t0", PASSED)], after(hours=9))}
     )
     await store.refresh_tests(NOON)
     assert len(await known.find(routing, list(tests))) == 1

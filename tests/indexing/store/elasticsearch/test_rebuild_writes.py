@@ -26,7 +26,7 @@ async def fill(store: ElasticsearchStore) -> None:
         run = make_run(str(day), commit=f"c{day}")
         at = after(days=day - 2)
         executions = make_executions(run, [(name, conclusion) for name in TESTS], at)
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
         await store.refresh_tests(NOON)
 
 

@@ -66,7 +66,7 @@ async def test_what_retention_hid_can_be_loaded_again(
     await store.write_events([event, make_event(2, after(hours=2))])
     run = make_run()
     both = make_executions(run, [("t", PASSED), ("u", PASSED)])
-    await store.write_executions(WIDGETS, run, both)
+    await store.write_results(WIDGETS, {run: both})
     await store.prune(after(hours=1), NOON)
     assert await event_ids(store) == [2]
     assert await names(store) == []
@@ -75,8 +75,8 @@ async def test_what_retention_hid_can_be_loaded_again(
     assert await store.write_events([again]) == [EventOutcome.WRITTEN]
     assert await store.write_events([again]) == [EventOutcome.UNCHANGED]
     assert await event_ids(store) == [2, 1]
-    assert await store.write_executions(WIDGETS, run, both) == ExecutionCount(2, 0)
-    assert await store.write_executions(WIDGETS, run, both) == ExecutionCount(0, 2)
+    assert await store.write_results(WIDGETS, {run: both}) == ExecutionCount(2, 0)
+    assert await store.write_results(WIDGETS, {run: both}) == ExecutionCount(0, 2)
     await store.refresh_tests(NOON)
     assert await names(store) == ["t", "u"]
     assert (await store.prune(after(hours=1), NOON)).executions == 2
@@ -91,7 +91,7 @@ async def test_an_execution_stays_one_though_its_time_moves_to_another_month(
     (execution,) = make_executions(run, [("t", PASSED)])
     for days in (0, 45, -45):
         moved = replace(execution, finished_at=after(days=days))
-        count = await store.write_executions(WIDGETS, run, [moved])
+        count = await store.write_results(WIDGETS, {run: [moved]})
         assert count == ExecutionCount(int(days == 0), int(days != 0))
     await store.refresh_tests(NOON)
     (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
@@ -106,7 +106,7 @@ async def test_writers_at_once_end_in_the_state_of_all_of_them(
     async def load(through: ElasticsearchStore, number: int) -> None:
         run = make_run(str(number), commit=str(number))
         both = make_executions(run, [("t", PASSED), ("u", PASSED)], after(hours=number))
-        await through.write_executions(WIDGETS, run, both)
+        await through.write_results(WIDGETS, {run: both})
         await through.refresh_tests(NOON)
 
     await asyncio.gather(*(load((store, other)[n % 2], n) for n in range(12)))
@@ -151,14 +151,14 @@ async def test_shards_of_a_run_that_are_judged_at_once_are_judged_together(
 
     async def find_slowly(*asked: Any) -> Any:
         monkeypatch.setattr(runs, "_find_tests", find_tests)
-        await other.write_executions(WIDGETS, run, passed)
+        await other.write_results(WIDGETS, {run: passed})
         await other.refresh_tests(NOON)
         return await find_tests(*asked)
 
     monkeypatch.setattr(runs, "_find_tests", find_slowly)
     # The other one waits for the lease of this one in vain.
     monkeypatch.setattr(refresh_lease, "WAIT_SECONDS", 0.1)
-    await store.write_executions(WIDGETS, run, failed)
+    await store.write_results(WIDGETS, {run: failed})
     await store.refresh_tests(NOON)
     found = await store.get_test(WIDGETS, derive_test_id(WIDGETS, "t0"))
     assert found is not None
@@ -181,7 +181,7 @@ async def test_a_refresh_before_the_executions_does_not_use_up_their_mark(
 
     monkeypatch.setattr(executions, "_store", write_and_die)
     with pytest.raises(ConnectionAbortedError):
-        await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
+        await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
     assert (await other.get_status()).stale_tests == 1
     await other.refresh_tests(NOON)
     assert await names(other) == ["t"]
@@ -250,7 +250,7 @@ def targets(store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch) -> list[
 async def upload(store: ElasticsearchStore, number: int, names: Sequence[str] = ("t",)) -> None:
     run = make_run(str(number), commit=str(number))
     executions = make_executions(run, [(name, PASSED) for name in names])
-    await store.write_executions(WIDGETS, run, executions)
+    await store.write_results(WIDGETS, {run: executions})
     assert await store.refresh_tests(NOON, repository=WIDGETS) == len(names)
 
 
@@ -274,9 +274,9 @@ async def test_a_small_upload_finishes_what_a_killed_process_left(
     await store.ensure_repository(WIDGETS)
     await upload(store, 1)
     run = make_run("2")
-    await other.write_executions(WIDGETS, run, make_executions(run, [("u", PASSED)]))
+    await other.write_results(WIDGETS, {run: make_executions(run, [("u", PASSED)])})
     run = make_run("3")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("v", PASSED)]))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("v", PASSED)])})
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 2
     assert await names(store) == ["t", "u", "v"]
     assert (await store.get_status()).stale_tests == 0
@@ -289,7 +289,7 @@ async def test_a_marker_that_another_process_has_handled_is_not_handled_again(
     await store.ensure_repository(WIDGETS)
     await upload(store, 1)
     run = make_run("2")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
     assert await other.refresh_tests(NOON, repository=WIDGETS) == 1
     await other.remove_executions(ExecutionSelection(WIDGETS, run_id="2"), NOON)
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 0
@@ -303,7 +303,7 @@ async def test_another_process_finds_the_marks_of_a_repository_at_once(
     await store.ensure_repository(WIDGETS)
     for number in range(3):
         run = make_run(str(number))
-        await store.write_executions(WIDGETS, run, make_executions(run, [("t", PASSED)]))
+        await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
         assert await other.refresh_tests(NOON, repository=WIDGETS) == 1
         (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
         assert row.key.executions_count == number + 1
@@ -318,7 +318,7 @@ async def test_marks_beyond_one_page_are_done_by_the_same_call(
     for number in range(4):
         run = make_run(str(number))
         given = make_executions(run, [(f"t{number}", PASSED)])
-        await store.write_executions(WIDGETS, run, given)
+        await store.write_results(WIDGETS, {run: given})
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 4
     assert await names(store) == ["t0", "t1", "t2", "t3"]
 
@@ -373,7 +373,7 @@ async def test_rows_that_a_failed_refresh_left_behind_are_written_by_the_next_on
         return await request(method, target, body, **options)
 
     run = make_run("2")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("a", PASSED)]))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("a", PASSED)])})
     with monkeypatch.context() as patched:
         patched.setattr(connection, "request", fail_for_rows)
         with pytest.raises(StoreUnavailableError):

@@ -31,7 +31,7 @@ async def load(store: ElasticsearchStore, number: int, conclusion: Conclusion = 
     run = make_run(str(number), commit=f"c{number}")
     executions = make_executions(run, [("t", conclusion), ("u", PASSED)], after(minutes=number))
     await store.ensure_repository(WIDGETS)
-    await store.write_executions(WIDGETS, run, executions)
+    await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON, repository=WIDGETS)
 
 

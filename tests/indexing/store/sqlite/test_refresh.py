@@ -46,7 +46,7 @@ async def test_any_number_of_new_executions_of_several_tests_is_merged(tmp_path:
         conclusion = FAILED if number % 7 == 0 else PASSED
         results = [(f"t{test}", conclusion) for test in range(7)]
         executions = make_executions(run, results, after(hours=number - 90))
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     assert await store.refresh_tests(NOON) == 7
     merged = dump(tmp_path)
     assert (await store.get_status()).stale_tests == 0
@@ -67,7 +67,7 @@ async def test_new_tests_are_stored_like_recomputed_ones(
         executions = make_executions(
             run, [("t", conclusion)], after(hours=number - 3), duration=0.1, framework="pytest"
         )
-        await store.write_executions(WIDGETS, run, executions)
+        await store.write_results(WIDGETS, {run: executions})
     await store.refresh_tests(NOON)
     merged = dump(tmp_path), read_rows(tmp_path)
     await store.rebuild(NOON)

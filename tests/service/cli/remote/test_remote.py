@@ -43,7 +43,7 @@ async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
         run = make_run("1")
         results = [("suite.ok", Conclusion.PASSED), (HOSTILE, Conclusion.FAILED)]
         executions = make_executions(run, results, failure_type="E", failure_message=MESSAGE)
-        await opened.store.write_executions(WIDGETS, run, executions)
+        await opened.store.write_results(WIDGETS, {run: executions})
         await opened.store.refresh_tests(NOON)
         await opened.store.write_events(
             [
@@ -111,7 +111,7 @@ async def test_a_search_takes_every_filter_and_shows_metrics(run: Run, door: Fro
 async def test_groups_and_figures_are_shown(run: Run, door: FrontDoor) -> None:
     made = make_run("2", job=HOSTILE)
     executions = make_executions(made, [("suite.ok", Conclusion.PASSED)])
-    await door.store.write_executions(WIDGETS, made, executions)
+    await door.store.write_results(WIDGETS, {made: executions})
     await door.store.refresh_tests(NOON)
     result = await run("tests", "groups", *OF_WIDGETS, "--by=job")
     header, *rows_ = result.stdout.splitlines()

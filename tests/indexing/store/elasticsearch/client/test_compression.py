@@ -61,7 +61,7 @@ async def test_a_node_reads_what_was_compressed(elasticsearch_place: Elasticsear
     run = make_run()
     tests = [f"t{number:03}" for number in range(100)]
     executions = make_executions(run, [(test, Conclusion.PASSED) for test in tests])
-    assert await store.write_executions(WIDGETS, run, executions) == ExecutionCount(100, 0)
+    assert await store.write_results(WIDGETS, {run: executions}) == ExecutionCount(100, 0)
     await store.refresh_tests(NOON)
     assert await names(store) == tests
     await store.close()

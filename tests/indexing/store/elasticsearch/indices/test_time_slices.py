@@ -40,9 +40,9 @@ async def test_executions_of_a_deleted_slice_can_be_stored_again(store: Elastics
     await store.ensure_repository(WIDGETS)
     run = make_run()
     executions = make_executions(run, [("t", Conclusion.PASSED)])
-    assert await store.write_executions(WIDGETS, run, executions) == ExecutionCount(1, 0)
+    assert await store.write_results(WIDGETS, {run: executions}) == ExecutionCount(1, 0)
     await ask(store, "DELETE", f"/{cluster_of(store).layout.executions_of('2026-09')}")
-    assert await store.write_executions(WIDGETS, run, executions) == ExecutionCount(1, 0)
+    assert await store.write_results(WIDGETS, {run: executions}) == ExecutionCount(1, 0)
     await store.refresh_tests(NOON)
     assert await names(store) == ["t"]
 
@@ -75,7 +75,7 @@ async def test_a_missing_search_index_is_reported_and_nothing_is_lost(
     await load_names(store, ["t"])
     await ask(store, "DELETE", f"/{cluster_of(store).layout.identities_of('1')}")
     run = make_run("2")
-    await store.write_executions(WIDGETS, run, make_executions(run, [("u", Conclusion.PASSED)]))
+    await store.write_results(WIDGETS, {run: make_executions(run, [("u", Conclusion.PASSED)])})
     with pytest.raises(StoreUnavailableError, match="identities-1 is gone"):
         await store.refresh_tests(NOON)
     await ask(

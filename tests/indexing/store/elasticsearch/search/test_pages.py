@@ -27,7 +27,7 @@ async def load(store: ElasticsearchStore) -> None:
     results = [(f"test_{n}", F if n % 2 else P) for n in range(6)]
     for job in ("linux", "mac"):
         run = make_run(job, job=job)
-        await store.write_executions(WIDGETS, run, make_executions(run, results))
+        await store.write_results(WIDGETS, {run: make_executions(run, results)})
     await store.refresh_tests(after(days=1))
 
 

@@ -61,13 +61,19 @@ from service.middleware.cors import Cors
 from service.middleware.errors import add_request_id, handle_errors, make_request_id
 from service.middleware.layer import Handler, Layer, RouteHandler, wrap
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
-from service.middleware.response_cache import (
-    REPEATED_REQUESTS,
-    RESPONSE_CACHE,
-    RepeatedRequests,
-    ResponseCache,
+from service.middleware.remembered_access import (
+    REMEMBERED_ACCESS,
+    RememberedAccess,
+    remember_access,
 )
+from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
 from service.middleware.timeout import PAGE_SECONDS, limit_time
+from service.middleware.unparsed_requests import (
+    DIRECT_READS,
+    REPEATED_REQUESTS,
+    DirectReads,
+    RepeatedRequests,
+)
 from service.pagination.cursor import CursorSigner
 from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
 from service.streaming.event_ids import EventIds
@@ -138,7 +144,7 @@ def create_app(
     )
     for route in READ_ROUTES:
         # This route serves HEAD as well.
-        app.router.add_get(route.path_pattern, _guard(route, _READ_HANDLERS[route.operation]))
+        app.router.add_get(route.path_pattern, _guard_read(route, _READ_HANDLERS[route.operation]))
     for route in CHANGE_ROUTES:
         handler = _guard(route, _CHANGE_HANDLERS[route.operation])
         app.router.add_route(route.method, route.path_pattern, handler)
@@ -198,6 +204,8 @@ def _context(
             if rate_limit is not None:
                 app[RATE_LIMIT] = rate_limit
             app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
+            app[REMEMBERED_ACCESS] = RememberedAccess(backend, clock, rate_limit)
+            app[DIRECT_READS] = DirectReads(app[REMEMBERED_ACCESS], app[RESPONSE_CACHE])
             measured, cache_reads, count = store, CacheReads(), None
             queue = app[ADMISSION_CONTROL].queue
             if settings.metrics:
@@ -210,10 +218,8 @@ def _context(
                 app[METRICS].start()
                 opened.push_async_callback(app[METRICS].stop)
                 count = app[METRICS].count
-            make_repeated = RepeatedRequests if tracing is None else tracing.trace_repeated
-            app[REPEATED_REQUESTS] = make_repeated(
-                app[RESPONSE_CACHE], queue, make_request_id, count
-            )
+            known = RepeatedRequests(app[RESPONSE_CACHE], queue, make_request_id, count)
+            app[REPEATED_REQUESTS] = known if tracing is None else tracing.trace_repeated(known)
             ids = EventIds(secret, identity.store_id)
             app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
             opened.push_async_callback(app[ARRIVALS].close)
@@ -306,6 +312,12 @@ def _list_layers(
         from service.tracing.request_spans import note_route
 
         yield note_route
+    yield partial(app[REMEMBERED_ACCESS].wrap, app)
+
+
+def _guard_read(route: Route, handler: RouteHandler) -> RouteHandler:
+    """Do as `_guard` does, and remember the access of those who may read."""
+    return _guard(route, remember_access(route)(handler))
 
 
 def _guard(route: Route, handler: RouteHandler) -> RouteHandler:

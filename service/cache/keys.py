@@ -20,6 +20,9 @@ FORMAT: Final = 1
 LIFETIME: Final = 48.0
 COPY_LIFETIME: Final = 5.0
 RESPONSE_LIFETIME: Final = 5.0
+# What a credential may read is remembered only where values are not shared, so this takes the place
+# of the lifetime of a copy.
+ACCESS_LIFETIME: Final = 5.0
 # Searches are many and seldom repeated: they expire early, to make room for what is repeated.
 SEARCH_LIFETIME: Final = 15.0
 # The range of most pages of the log ends now, and an event must be readable two seconds after its

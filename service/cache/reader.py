@@ -14,15 +14,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeVar, cast
 
 import orjson
 
-from indexing.models.events import EventKey, EventQuery, EventRow
+from indexing.models.events import EventKey, EventQuery
 from indexing.models.file_selections import FileSelection
 from indexing.models.keys import ApplicationKey
 from indexing.models.paging import Anchor
-from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineQuery
+from indexing.models.quarantines import QuarantineKey, QuarantineQuery
 from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.models.trends import DayQuery, HealthCounts
 from indexing.names import RepositoryName
@@ -37,7 +38,7 @@ from service.cache.answers import (
     list_lookups,
     make_answer,
 )
-from service.cache.backend import CacheBackend, Versions
+from service.cache.backend import CacheBackend, Snapshot, Versions
 from service.cache.codecs import (
     FILEPATHS_CODEC,
     FILES_CODEC,
@@ -87,6 +88,9 @@ V = TypeVar("V")
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 Complete = Callable[[TestQuery], Coroutine[Any, Any, TestQuery]]
 
+# The sort keys of a row.
+_key_of: Final = attrgetter("key")
+
 _encode_test: Final = compile_encoder(TestDetailAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer, without=QUARANTINE_DETAILS)
 _encode_events: Final = compile_encoder(EventPageAnswer)
@@ -120,14 +124,20 @@ class CachedReaders:
         `digest` is that of its application key, `item` the UUID in its path, if present.
         """
         if not self._cache.backend.is_shared:
-            # Without a server, each is looked up when it is needed.
+            # Without a server, each is looked up when it is needed; a key is so at once.
             session = CacheSession(self._cache)
             if digest is None:
-                # A key is looked up at once.
                 session.use((CREDENTIALS,))
             return CachedReader(self._reader, session)
         namespaces, keys = list_lookups(operation, digest, repository, item)
         return CachedReader(self._reader, await self._cache.open_session(namespaces, keys))
+
+    def reopen(self, namespaces: tuple[str, ...], versions: Versions) -> CachedReader:
+        """Open the reader of a request whose access was found earlier, under these versions."""
+        found = dict(zip(namespaces, versions, strict=True))
+        session = CacheSession(self._cache, Snapshot(found))
+        session.use(namespaces)
+        return CachedReader(self._reader, session)
 
 
 class CachedReader:
@@ -243,7 +253,7 @@ class CachedReader:
         async def read() -> Answer:
             page = await self._reader.list_events(query, anchor, limit)
             body = _encode_events(Rows([row.body for row in page.rows], len(page.rows), limit))
-            ends = pack_ends(page, _key_of_event, EVENT_KEYS)
+            ends = pack_ends(page, _key_of, EVENT_KEYS)
             until = find_end_of_events(
                 query, bounds, page, now, sees_all=self._session.sees_all_writes
             )
@@ -390,11 +400,3 @@ def _present(found: V | None) -> V:
 
 def _place_of(row: TestIdentity) -> IdentityPlace:
     return place_identity(row.key, row.identity_id)
-
-
-def _key_of(row: Quarantine) -> QuarantineKey:
-    return row.key
-
-
-def _key_of_event(row: EventRow) -> EventKey:
-    return row.key

@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 from indexing.fairness import current_tenant
 from indexing.lru import Lru
 from service.http import problem_pages, problems
+from service.http.known_fields import KNOWN_FIELDS, KnownFields
 from service.http.methods import READS
 from service.http.raw_response import RawResponse, takes_raw_response, write_head
 from service.http.response_headers import RESPONSE_HEADERS
@@ -127,6 +128,9 @@ class AdmissionControl:
 
     def _find_tenant(self, request: BaseRequest) -> Hashable:
         """Return the tenant in whose queue the request waits."""
+        known: KnownFields | None = request.get(KNOWN_FIELDS)
+        if known is not None:
+            return known.tenant
         tenant = _hash_credential(request)
         return _UNVERIFIED if self._verified.find(tenant) is None else tenant
 
@@ -134,6 +138,11 @@ class AdmissionControl:
         if takes_raw_response(request) and not request.raw_path.startswith(UI_PREFIX):
             return RawResponse(self._head, self._body, _STATUS)
         return problem_pages.respond(request, self._overload)
+
+
+def has_own_queue(tenant: Hashable) -> bool:
+    """Whether the tenant is a verified credential."""
+    return tenant != _UNVERIFIED
 
 
 ADMISSION_CONTROL: Final = web.AppKey("admission_control", AdmissionControl)

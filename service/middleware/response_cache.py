@@ -3,10 +3,6 @@
 A cached response belongs to one credential, host and target, and is sent again only while nothing
 that it depends on has changed: the key, the repository, and the time where that matters. So all
 other checks would still have the same result. Only responses with status 200 are cached.
-
-A client that polls sends the same head again and again. `RepeatedRequests` recognises it before it
-is parsed, so that the cached response is written at once, under the same checks. All other requests
-are parsed and pass through the layers.
 """
 
 from __future__ import annotations
@@ -14,17 +10,16 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
-from indexing.fairness import current_tenant
 from indexing.lru import Lru
 from service.auth.principal import Principal
 from service.cache.answers import Answer, tag_of
@@ -34,6 +29,7 @@ from service.context import PRINCIPAL, READER
 from service.http import problems
 from service.http.accept import ANY, JSON, choose_row_format
 from service.http.conditional import is_known
+from service.http.known_fields import KNOWN_FIELDS, KnownFields
 from service.http.methods import READS
 from service.http.problems import Problem
 from service.http.query_string import IGNORED_HEADER
@@ -42,13 +38,13 @@ from service.http.raw_response import (
     respond_whole,
     takes_raw_response,
     write_head,
-    write_whole,
 )
-from service.http.response_headers import REQUEST_ID_HEADER, RESPONSE_HEADERS
-from service.middleware.fair_queue import FairQueue
+from service.http.response_headers import RESPONSE_HEADERS
 from service.middleware.layer import Handler
 from service.middleware.rate_limit import RateLimit
-from service.routes import name_operation
+
+if TYPE_CHECKING:
+    from _hashlib import HASH
 
 # Most bodies are shared with the copies of the cache, which count them too.
 RESPONSES_MAX_BYTES: Final = 32 * 1024 * 1024
@@ -63,19 +59,6 @@ PRIVATE: Final[Mapping[str, str]] = {
 _OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
 
 _SECRET_SIZE: Final = 16
-
-# A longer request head is seldom that of a client that polls.
-HEAD_MAX_BYTES: Final = 2_048
-_END: Final = b"\r\n\r\n"
-
-# Some two thousand heads. A head that is not repeated for `HEAD_SECONDS` is dropped.
-HEADS_MAX_BYTES: Final = 4 * 1024 * 1024
-HEAD_SECONDS: Final = 60.0
-_MAX_SEEN_HEADS: Final = 10_000
-_HEAD_DIGEST_SIZE: Final = 32
-
-# Counts an answered request: its operation, status and seconds.
-Count = Callable[[str, int, float], None]
 
 # What nearly all clients send in `Accept`: there is nothing to choose.
 _TAKES_JSON: Final = frozenset({ANY, JSON})
@@ -208,109 +191,35 @@ class ResponseCache:
 
     def _key_of(self, request: BaseRequest) -> bytes | None:
         """Return a digest of all that the response depends on; `None` if it is not cacheable."""
+        known: KnownFields | None = request.get(KNOWN_FIELDS)
+        if known is not None:
+            key = known.response_key.copy()
+        elif request.method in READS and (begun := self.begin_key(request)) is not None:
+            key = begun
+        else:
+            return None
+        key.update(request.raw_path.encode("utf-8", "surrogateescape"))
+        return key.digest()
+
+    def begin_key(self, request: BaseRequest) -> HASH | None:
+        """Return the digest without the target; `None` if no response to such fields is cached."""
         headers = request.headers
         credentials = headers.getall("Authorization", ())
         hosts = headers.getall("Host", ())
         if (
             len(credentials) != 1
             or len(hosts) != 1
-            or request.method not in READS
             or "Expect" in headers
             # Only JSON is cached.
             or find_row_format(request) is not None
         ):
             return None
         # None of these can contain a line break.
-        text = f"{self._secret}\n{request.raw_path}\n{hosts[0]}\n{credentials[0]}"
-        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
-
-
-@dataclass(frozen=True, slots=True)
-class _Repeated:
-    """What was read from a head when it was parsed."""
-
-    cache_key: bytes
-    tenant: Hashable
-    if_none_match: tuple[str, ...]
-    operation: str
-
-
-class RepeatedRequests:
-    """The request heads that a process knows, as digests: heads contain credentials."""
-
-    def __init__(
-        self,
-        cache: ResponseCache,
-        queue: FairQueue,
-        make_request_id: Callable[[], str],
-        count: Count | None = None,
-    ) -> None:
-        self._cache = cache
-        self._queue = queue
-        self._make_request_id = make_request_id
-        self._count = count
-        self._known: Lru[_Repeated] = Lru(HEADS_MAX_BYTES)
-        self._seen: set[bytes] = set()
-        self._secret = secrets.token_bytes(_SECRET_SIZE)
-
-    def digest(self, data: bytes) -> bytes | None:
-        """Return the digest of these bytes, if they may be the head of one request and no more."""
-        if len(data) > HEAD_MAX_BYTES or data.find(_END) != len(data) - len(_END):
-            return None
-        return hashlib.blake2b(data, key=self._secret, digest_size=_HEAD_DIGEST_SIZE).digest()
-
-    def answer(self, head: bytes) -> bytes | None:
-        """Return the whole response to a known head, if it can be sent without waiting."""
-        known = self._known.find(head)
-        if known is None:
-            return None
-        began = time.perf_counter()
-        if not self._queue.try_acquire(known.tenant):
-            return None
-        self._queue.release(known.tenant)
-        cached = self._cache.find_valid(known.cache_key)
-        if cached is None:
-            return None
-        start, body, status = cached.write(known.if_none_match)
-        text = write_whole(start, f"{REQUEST_ID_HEADER}: {self._make_request_id()}\r\n", body)
-        self._cache.hits += 1
-        if self._count is not None:
-            self._count(known.operation, status, time.perf_counter() - began)
-        return text
-
-    def learn(self, head: bytes, request: BaseRequest, response: StreamResponse) -> None:
-        """Remember the head of a request, if it was answered from the response cache."""
-        key = request.get(CACHE_KEY)
-        if key is None:
-            return
-        if head not in self._seen:
-            # Many clients never send the same head again.
-            if len(self._seen) == _MAX_SEEN_HEADS:
-                self._seen.clear()
-            self._seen.add(head)
-            return
-        if (
-            type(response) is not RawResponse
-            or not request.keep_alive
-            or response.keep_alive is False
-            or request.body_exists
-            or "Upgrade" in request.headers
-            # The client's own id, or what another layer has added, belongs to that one response.
-            or REQUEST_ID_HEADER in request.headers
-            or {*response.headers} != {REQUEST_ID_HEADER}
-        ):
-            return
-        repeated = _Repeated(
-            key,
-            current_tenant.get(),
-            tuple(request.headers.getall("If-None-Match", ())),
-            name_operation(request.method, request.raw_path),
-        )
-        self._known.keep(head, repeated, 0, time.monotonic() + HEAD_SECONDS)
+        text = f"{self._secret}\n{hosts[0]}\n{credentials[0]}\n"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape"))
 
 
 RESPONSE_CACHE: Final = web.AppKey("response_cache", ResponseCache)
-REPEATED_REQUESTS: Final = web.AppKey("repeated_requests", RepeatedRequests)
 
 
 def respond(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from service.context import LIFECYCLE
-from service.middleware.response_cache import RepeatedRequests
+from service.http.unparsed import DirectReads, RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
 from service.server.protocol import Connection, Outbox
 
@@ -30,7 +30,16 @@ ARRIVING_SECONDS: Final = 0.2
 class Listener(web.BaseSite):
     """A bound socket that makes a `Connection` of each connection, with the keywords `limits`."""
 
-    __slots__ = ("_door", "_lifecycle", "_limits", "_others", "_outbox", "_repeated", "_socket")
+    __slots__ = (
+        "_direct",
+        "_door",
+        "_lifecycle",
+        "_limits",
+        "_others",
+        "_outbox",
+        "_repeated",
+        "_socket",
+    )
 
     def __init__(
         self,
@@ -38,6 +47,7 @@ class Listener(web.BaseSite):
         sock: socket.socket,
         limits: Mapping[str, Any],
         repeated: RepeatedRequests | None = None,
+        direct: DirectReads[Any] | None = None,
     ) -> None:
         super().__init__(runner, backlog=BACKLOG)
         self._lifecycle = runner.app[LIFECYCLE]
@@ -46,6 +56,7 @@ class Listener(web.BaseSite):
         self._door = sock.dup()
         self._limits = dict(limits)
         self._repeated = repeated
+        self._direct = direct
         self._outbox = Outbox()
         self._others: list[asyncio.Server] = []
 
@@ -103,7 +114,13 @@ class Listener(web.BaseSite):
             raise RuntimeError("the runner was not set up")
         loop = asyncio.get_running_loop()
         return Connection(
-            server, self._lifecycle, self._outbox, self._repeated, loop=loop, **self._limits
+            server,
+            self._lifecycle,
+            self._outbox,
+            self._repeated,
+            self._direct,
+            loop=loop,
+            **self._limits,
         )
 
 

@@ -12,7 +12,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
 from aiohttp import web
@@ -24,9 +24,10 @@ from service.app import create_app, surround
 from service.config.settings import Settings
 from service.config.traces import wants_traces
 from service.http.targets import MAX_PARSED_BYTES, UI_PREFIX
+from service.http.unparsed import DirectReads, RepeatedRequests
 from service.ingest.limiter import LIMITER
 from service.logs import ACCESS_LOGGER, AccessLog, configure_logging
-from service.middleware.response_cache import REPEATED_REQUESTS, RepeatedRequests
+from service.middleware.unparsed_requests import DIRECT_READS, REPEATED_REQUESTS
 from service.server.event_counting import EventCounting
 from service.server.listener import BACKLOG, Listener, http_url
 from service.server.shared_folder import shared_folder
@@ -196,7 +197,7 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
                 # Bodies are unpacked in `service.ingest`, within limits.
                 "auto_decompress": False,
             },
-            _find_repeated(app),
+            *_find_short_ways(app),
         )
         await listener.start()
     except BaseException:
@@ -205,10 +206,14 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
     return runner
 
 
-def _find_repeated(app: web.Application) -> RepeatedRequests | None:
+def _find_short_ways(
+    app: web.Application,
+) -> tuple[RepeatedRequests | None, DirectReads[Any] | None]:
+    """Return the ways to answer a request without parsing it, if there are any."""
     # The access log has a line for every request, but only parsed requests are logged.
-    is_logged = logging.getLogger(ACCESS_LOGGER).isEnabledFor(logging.DEBUG)
-    return None if is_logged else app[REPEATED_REQUESTS]
+    if logging.getLogger(ACCESS_LOGGER).isEnabledFor(logging.DEBUG):
+        return None, None
+    return app[REPEATED_REQUESTS], app[DIRECT_READS]
 
 
 def _run(settings: Settings, sock: socket.socket, worker: Worker | None = None) -> None:

@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from aiohttp.http import StreamWriter
 from aiohttp.http_exceptions import LineTooLong
+from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web import BaseRequest, RequestHandler, Server, StreamResponse
 
 from service.context import Lifecycle
@@ -16,9 +18,9 @@ from service.http import problems
 from service.http.raw_response import RawResponse
 from service.http.response_headers import RESPONSE_HEADERS, SENTINEL_HEADER
 from service.http.targets import MAX_PARSED_BYTES
+from service.http.unparsed import DirectReads, RepeatedRequests
 from service.middleware.errors import add_request_id
 from service.middleware.layer import Handler
-from service.middleware.response_cache import RepeatedRequests
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
 # clients that send a byte a minute could otherwise hold all connections.
@@ -34,7 +36,12 @@ SEND_MIN_BYTES: Final = 200_000
 REFUSED_SECONDS: Final = 2.0
 REFUSED_MAX_BYTES: Final = 4 * 1024 * 1024
 
+# How much is kept of what arrives during a direct read, before no more is received.
+MAX_WAITING_BYTES: Final = 64 * 1024
+
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Outbox:
@@ -66,15 +73,19 @@ class Connection(RequestHandler):
     """
 
     __slots__ = (
+        "_direct",
         "_head",
         "_held",
         "_is_between",
         "_lifecycle",
         "_limit",
         "_outbox",
+        "_reading",
         "_refused_bytes",
         "_repeated",
+        "_target",
         "_unsent",
+        "_waiting",
         "_wire",
     )
 
@@ -84,6 +95,7 @@ class Connection(RequestHandler):
         lifecycle: Lifecycle,
         outbox: Outbox,
         repeated: RepeatedRequests | None = None,
+        direct: DirectReads[Any] | None = None,
         *,
         loop: asyncio.AbstractEventLoop,
         **options: Any,
@@ -92,6 +104,12 @@ class Connection(RequestHandler):
         self._lifecycle = lifecycle
         self._repeated = repeated
         self._outbox = outbox
+        self._direct = direct
+        # The target of the current request, if it was parsed and the next one may be direct.
+        self._target: Any = None
+        # The direct read in progress, and what arrived meanwhile.
+        self._reading: asyncio.Task[None] | None = None
+        self._waiting = b""
         # A whole response that the outbox is going to write.
         self._held: bytes | None = None
         # The name of the current request's head, if it arrived whole, alone, and while no other
@@ -113,6 +131,8 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._lift_limit()
+        if self._reading is not None:
+            self._reading.cancel()
         self._wire = None
         super().connection_lost(exc)
 
@@ -122,14 +142,14 @@ class Connection(RequestHandler):
             if self._refused_bytes > REFUSED_MAX_BYTES and self._wire is not None:
                 self._wire.abort()
             return
-        if self._repeated is not None:
-            if self._waits_for_request():
-                self._head = self._repeated.digest(data) if self._is_between else None
-                if self._head is not None and self._answer_repeated(self._repeated, self._head):
-                    return
-            # A body may end like this, too. But this counts only while the connection waits for a
-            # request, when the last data was no part of a body.
-            self._is_between = data.endswith(b"\r\n\r\n")
+        if self._reading is not None:
+            self._hold_back(data)
+            return
+        if self._takes_short_way(data):
+            return
+        # A body may end like this, too. But this counts only while the connection waits for a
+        # request, when the last data was no part of a body.
+        self._is_between = data.endswith(b"\r\n\r\n")
         super().data_received(data)
         waiter = self._waiter
         if waiter is None or waiter.done():
@@ -139,6 +159,25 @@ class Connection(RequestHandler):
         elif self._limit is None:
             self._limit_to(HEAD_SECONDS)
 
+    def _takes_short_way(self, data: bytes) -> bool:
+        """Answer a request that need not be parsed, or begin to; return whether it is one."""
+        if not self._waits_for_request():
+            return False
+        self._head = self._target = None
+        if not self._is_between:
+            return False
+        if self._repeated is not None:
+            self._head = self._repeated.digest(data)
+            if self._head is not None and self._answer_repeated(self._repeated, self._head):
+                return True
+        if self._direct is not None:
+            self._target = self._direct.read_target(data)
+            if self._target is not None and self._read(self._direct, self._target):
+                # There is nothing to learn from it.
+                self._target = None
+                return True
+        return False
+
     def _waits_for_request(self) -> bool:
         """Whether no request is in progress: its head is not that of the next one."""
         waiter = self._waiter
@@ -146,12 +185,7 @@ class Connection(RequestHandler):
 
     def _answer_repeated(self, repeated: RepeatedRequests, head: bytes) -> bool:
         """Answer a known head at once, if the connection can send it."""
-        if (
-            self._paused
-            or self._wire is None
-            or self._wire.is_closing()
-            or self._lifecycle.stopping
-        ):
+        if self._wire is None or not self._can_send():
             return False
         answer = repeated.answer(head)
         if answer is None:
@@ -163,12 +197,74 @@ class Connection(RequestHandler):
         self._wire.write(answer)
         return True
 
+    def _can_send(self) -> bool:
+        """Whether a response can be sent at once, and another request may follow."""
+        return not (
+            self._paused
+            or self._wire is None
+            or self._wire.is_closing()
+            or self._lifecycle.stopping
+        )
+
+    def _read(self, direct: DirectReads[T], target: T) -> bool:
+        """Begin a read whose fields are known; return whether they are."""
+        factory, handler, task = self._request_factory, self._request_handler, self._task_handler
+        if factory is None or handler is None or task is None or not self._can_send():
+            return False
+        request = direct.open(
+            target,
+            lambda message: factory(
+                message, EMPTY_PAYLOAD, self, StreamWriter(self, self._loop), task
+            ),
+        )
+        if request is None:
+            return False
+        self._lift_limit()
+        self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
+        # A shutdown waits for it.
+        self._request_in_progress = True
+        self._reading = self._loop.create_task(self._answer(request, handler))
+        return True
+
+    async def _answer(self, request: BaseRequest, handler: Handler) -> None:
+        """Answer a direct read, and go on with what has arrived meanwhile."""
+        stays = False
+        try:
+            response, is_lost = await self.finish_response(request, await handler(request), None)
+            stays = bool(response.keep_alive) and not is_lost
+        except ConnectionError:
+            _log.debug("the client has closed its connection")
+        except Exception:  # noqa: BLE001 - like aiohttp, which answers all other requests
+            _log.exception("unhandled error")
+        finally:
+            self._reading = None
+            self._request_in_progress = False
+            if self._handler_waiter is not None and not self._handler_waiter.done():
+                self._handler_waiter.set_result(None)
+        if not stays or self._close or self._force_close:
+            self.force_close()
+            return
+        self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
+        if self._waiting and self._wire is not None and not self._wire.is_closing():
+            # The next response comes after this one.
+            self._write_held()
+            data, self._waiting = self._waiting, b""
+            self._wire.resume_reading()
+            self.data_received(data)
+
+    def _hold_back(self, data: bytes) -> None:
+        """Keep what arrives during a direct read."""
+        self._waiting += data
+        if len(self._waiting) > MAX_WAITING_BYTES and self._wire is not None:
+            self._wire.pause_reading()
+
     def force_close(self) -> None:
         self._write_held()
         super().force_close()
 
     def _write_later(self, text: bytes) -> None:
         """Write a whole response at the end of the round, if no request waits for it."""
+        self._write_held()
         self._held = text
         if self._messages:
             self._write_held()
@@ -247,11 +343,14 @@ class Connection(RequestHandler):
         elif SENTINEL_HEADER not in resp.headers:
             resp.headers.update(RESPONSE_HEADERS)
         head, self._head = self._head, None
+        target, self._target = self._target, None
         if self._lifecycle.stopping:
             # The client is told not to reuse the connection.
             resp.force_close()
         elif self._repeated is not None and head is not None:
             self._repeated.learn(head, request, resp)
+        if self._direct is not None and target is not None:
+            self._direct.learn(target, request, resp)
         if self._refused_bytes is not None:
             return self._finish_refusal(request, resp, start_time)
         return super().finish_response(request, resp, start_time)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from aiohttp.web import BaseRequest, StreamResponse
 from opentelemetry.context import Context
@@ -12,20 +12,17 @@ from opentelemetry.util.types import AttributeValue
 
 from indexing.lru import Lru
 from service.http.response_headers import REQUEST_ID_HEADER
-from service.middleware.fair_queue import FairQueue
-from service.middleware.response_cache import (
-    HEAD_SECONDS,
-    HEADS_MAX_BYTES,
-    Count,
-    RepeatedRequests,
-    ResponseCache,
-)
+from service.http.unparsed import RepeatedRequests
 from service.tracing.request_spans import (
     REQUEST_ID_ATTRIBUTE,
     RequestSpans,
     describe,
     mark_status,
 )
+
+# As many heads as are known, for as long.
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +34,29 @@ class _Described:
     attributes: dict[str, AttributeValue]
 
 
-class TracedRepeatedRequests(RepeatedRequests):
-    """Answers a known head as its base class does, and records a span."""
+class TracedRepeatedRequests:
+    """Answers a known head as `known` does, and records a span."""
 
-    def __init__(
-        self,
-        spans: RequestSpans,
-        cache: ResponseCache,
-        queue: FairQueue,
-        make_request_id: Callable[[], str],
-        count: Count | None,
-    ) -> None:
-        super().__init__(cache, queue, make_request_id, count)
+    def __init__(self, spans: RequestSpans, known: RepeatedRequests) -> None:
         self._spans = spans
-        self._described: Lru[_Described] = Lru(HEADS_MAX_BYTES)
+        self._known = known
+        self._described: Lru[_Described] = Lru(_MAX_BYTES)
+
+    def digest(self, data: bytes) -> bytes | None:
+        """Return what `known` does."""
+        return self._known.digest(data)
+
+    def knows(self, head: bytes) -> bool:
+        """Return what `known` does."""
+        return self._known.knows(head)
 
     def answer(self, head: bytes) -> bytes | None:
-        """Return what the base class does; also `None` if the head's span cannot be described."""
+        """Return what `known` does; also `None` if the head's span cannot be described."""
         described = self._described.find(head)
         if described is None:
             return None
         began = time.time_ns()
-        text = super().answer(head)
+        text = self._known.answer(head)
         if text is not None:
             span = self._spans.record(described.parent, described.name, described.attributes, began)
             if span.is_recording():
@@ -68,13 +66,13 @@ class TracedRepeatedRequests(RepeatedRequests):
         return text
 
     def learn(self, head: bytes, request: BaseRequest, response: StreamResponse) -> None:
-        """Learn the head as the base class does, and keep the description of its span."""
-        super().learn(head, request, response)
-        if self._known.find(head) is None:
+        """Learn the head as `known` does, and keep the description of its span."""
+        self._known.learn(head, request, response)
+        if not self._known.knows(head):
             return
         parent = self._spans.find_parent(request.headers)
         described = _Described(parent, *describe(request))
-        self._described.keep(head, described, 0, time.monotonic() + HEAD_SECONDS)
+        self._described.keep(head, described, 0, time.monotonic() + _SECONDS)
 
 
 _STATUS = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))

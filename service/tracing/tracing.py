@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -14,8 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from indexing.store.interface import Store
 from service.cache.backend import CacheBackend
-from service.middleware.fair_queue import FairQueue
-from service.middleware.response_cache import Count, RepeatedRequests, ResponseCache
+from service.http.unparsed import RepeatedRequests
 from service.tracing.cache_spans import TracedBackend
 from service.tracing.repeated_requests import TracedRepeatedRequests
 from service.tracing.request_spans import RequestSpans
@@ -54,15 +52,9 @@ class Tracing:
         """Return the same cache backend, traced if it uses a server."""
         return backend if backend.status is None else TracedBackend(backend, self._tracer)
 
-    def trace_repeated(
-        self,
-        cache: ResponseCache,
-        queue: FairQueue,
-        make_request_id: Callable[[], str],
-        count: Count | None,
-    ) -> RepeatedRequests:
+    def trace_repeated(self, known: RepeatedRequests) -> RepeatedRequests:
         """Return the cache of repeated requests, traced."""
-        return TracedRepeatedRequests(self.requests, cache, queue, make_request_id, count)
+        return TracedRepeatedRequests(self.requests, known)
 
     async def close(self) -> None:
         """Export what is left, for at most `FLUSH_SECONDS`."""

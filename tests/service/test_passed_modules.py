@@ -68,6 +68,9 @@ def assert_listed(passed: set[str], named: set[str]) -> None:
 
 async def test_a_cached_read_passes_few_modules(embedded: FrontDoor) -> None:
     target = f"{SEARCH}?test_name=*hin*"
+    # After these, its bytes are known.
+    for _ in range(2):
+        await embedded.get(target)
     passed = await trace(embedded, target)
     assert len(passed) <= MAX_OF_A_CACHED_READ, sorted(passed)
     assert_listed(passed, listed("A read from the cache"))

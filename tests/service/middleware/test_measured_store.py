@@ -264,9 +264,12 @@ async def test_reads_of_the_cache_are_counted_by_where_the_value_was(counted: Fr
     await counted.get(operations()["quarantines"])
     # The reads of the credential, the repository and the body.
     assert reads(await counted.get("/metrics")) == {"process": 0, "redis": 0, "store": 3}
-    # A read of another list finds the same credential and repository in the cache.
-    await counted.get(operations()["quarantines"] + "?per_page=20")
+    # A read of another path finds the same credential and repository in the cache.
+    await counted.get(operations()["events"])
     assert reads(await counted.get("/metrics")) == {"process": 2, "redis": 0, "store": 4}
+    # For the same path, nothing has to be read to know that it may be.
+    await counted.get(operations()["quarantines"] + "?per_page=20")
+    assert reads(await counted.get("/metrics")) == {"process": 2, "redis": 0, "store": 5}
 
 
 async def test_exchanges_with_redis_are_timed(tmp_path: Path, redis_url: str) -> None:

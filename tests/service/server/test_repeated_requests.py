@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from dataclasses import dataclass
 
 import pytest
 from yarl import URL
@@ -15,58 +12,20 @@ from indexing.identifiers import derive_test_id
 from indexing.models.quarantines import QuarantineRequest
 from service.cache.backend import Versions
 from service.context import LIFECYCLE
-from service.middleware.response_cache import REPEATED_REQUESTS, RESPONSE_CACHE
+from service.middleware.response_cache import RESPONSE_CACHE
+from service.middleware.unparsed_requests import REPEATED_REQUESTS
 from service.server.protocol import Connection
 from tests.builders import NOON, WIDGETS, after, load_names
 from tests.service.conftest import on_every_stack
 from tests.service.front_door import QUARANTINES, TESTS, FrontDoor
 from tests.service.processes import TIMEOUT
-
-HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
-
-
-@dataclass
-class Wire:
-    """One connection, and how many of its requests were answered before they were parsed."""
-
-    door: FrontDoor
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    unparsed: int = 0
-
-    def head(self, target: str = HINGE, *fields: str) -> bytes:
-        lines = [f"GET {target} HTTP/1.1", "Host: a", f"Authorization: Bearer {self.door.key}"]
-        return "\r\n".join([*lines, *fields, "", ""]).encode()
-
-    async def read(self) -> tuple[int, dict[str, str], bytes]:
-        start = await self.reader.readuntil(b"\r\n\r\n")
-        status = int(start.split(b" ", 2)[1])
-        found = re.findall(r"^([^:\r\n]+): ([^\r\n]*)", start.decode(), re.MULTILINE)
-        fields = {name.lower(): value for name, value in found}
-        body = await self.reader.readexactly(int(fields.get("content-length", 0)))
-        return status, fields, body
-
-    async def ask(self, head: bytes) -> tuple[int, dict[str, str], bytes]:
-        self.writer.write(head)
-        return await self.read()
-
-    async def repeat(self, head: bytes) -> None:
-        """Repeat the request until the service knows its head."""
-        for _ in range(4):
-            assert (await self.ask(head))[0] in (200, 304)
-        self.unparsed = 0
-
-    async def close(self) -> None:
-        self.writer.close()
-        with suppress(ConnectionError):
-            await self.writer.wait_closed()
+from tests.service.wire import HINGE, Wire
 
 
 @pytest.fixture
 async def wire(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Wire]:
     await load_names(door.store, ["hinge"])
-    url = URL(door.base)
-    opened = Wire(door, *await asyncio.open_connection(url.host, url.port))
+    opened = await Wire.open(door)
     known = door.app[REPEATED_REQUESTS]
     answer = known.answer
 

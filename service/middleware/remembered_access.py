@@ -1,0 +1,246 @@
+"""Remembered access: a read skips the router and the layers of access that it would pass again.
+
+A client reads the same few paths with the same credential again and again; only the query string
+or the id at the end of the path differs. Once such a request has passed the router, authentication
+and authorization, what they found is remembered for a few seconds. It is used only while nothing
+that it depends on has changed: the key, the repository, and the time where that matters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from aiohttp import web
+from aiohttp.web import BaseRequest, StreamResponse
+
+from indexing.errors import InvalidValueError
+from indexing.identifiers import UUID_PATTERN
+from indexing.lru import Lru
+from indexing.names import RepositoryName
+from service.auth.principal import Principal
+from service.cache.backend import CacheBackend, Versions
+from service.cache.keys import ACCESS_LIFETIME
+from service.context import CONTEXT, PRINCIPAL, READER, REPOSITORY, REQUESTED, Requested
+from service.http.path_params import PathParameter
+from service.middleware.layer import Handler, RouteHandler, RouteLayer
+from service.middleware.rate_limit import RateLimit
+from service.routes import Route
+
+# Some two thousand paths.
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_SECRET_SIZE: Final = 16
+_DIGEST_SIZE: Final = 16
+
+# A path that can be written in one way only.
+_PLAIN: Final = re.compile(r"/[A-Za-z0-9._~/\-]{1,400}")
+_ID: Final = re.compile(UUID_PATTERN)
+_ID_LENGTH: Final = 36
+
+
+class SplitPath(NamedTuple):
+    """A path up to an id at its end, and that id if there is one."""
+
+    beginning: str
+    item: str | None
+
+
+def split_path(path: str) -> SplitPath | None:
+    """Split a raw path; `None` if nothing is remembered for such a path."""
+    if not _PLAIN.fullmatch(path):
+        return None
+    at = len(path) - _ID_LENGTH
+    if at > 0 and path[at - 1] == "/" and _ID.fullmatch(path, at):
+        return SplitPath(path[:at], path[at:])
+    return SplitPath(path, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the router and the layers of access found, and the handler within these layers."""
+
+    name: bytes
+    handler: RouteHandler
+    route: web.AbstractRoute
+    # The parameters of the path, without an id at its end.
+    values: dict[str, str]
+    # The parameter that is this id.
+    item: PathParameter | None
+    requested: Requested
+    principal: Principal
+    repository: RepositoryName
+    namespaces: tuple[str, ...]
+    versions: Versions
+
+    def find_values(self, item: str | None) -> dict[str, str] | None:
+        """Return the parameters of a path with that id; `None` if the id is not valid."""
+        if self.item is None or item is None:
+            return self.values
+        try:
+            self.item.check(item)
+        except InvalidValueError:
+            return None
+        return {**self.values, self.item.name: item}
+
+
+class Admitted(NamedTuple):
+    """The access of a request, and all parameters of its path."""
+
+    access: Access
+    values: dict[str, str]
+
+
+# Set on a request that has passed these layers, now or earlier.
+ADMITTED: Final = web.RequestKey("admitted", Admitted)
+
+
+class _Place(NamedTuple):
+    """What access is remembered for: a digest of credential and path, but for an id at its end."""
+
+    name: bytes
+    item: str | None
+
+
+_PLACE: Final = web.RequestKey("place", _Place)
+
+
+class RememberedAccess:
+    """The remembered access of one process."""
+
+    def __init__(
+        self,
+        backend: CacheBackend,
+        clock: Callable[[], datetime],
+        rate_limit: RateLimit | None = None,
+    ) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._rate_limit = rate_limit
+        self._known: Lru[Access] = Lru(_MAX_BYTES)
+        # With a secret in the names, a guessed credential cannot be checked against them.
+        self._secret = secrets.token_bytes(_SECRET_SIZE)
+
+    def wrap(self, app: web.Application, router: Handler) -> Handler:
+        """Wrap the router of the application, so that it is called only for other requests."""
+        if self._backend.is_shared:
+            # The versions are on a server. The router looks them up together with the answer.
+            return router
+
+        async def answer(request: BaseRequest) -> StreamResponse:
+            admitted = request.get(ADMITTED) or self._find_for(request)
+            if admitted is None or not isinstance(request, web.Request):
+                return await router(request)
+            request[ADMITTED] = admitted
+            access, values = admitted
+            if self._rate_limit is not None:
+                await self._rate_limit.spend(request, access.principal.name)
+            found = web.UrlMappingMatchInfo(values, access.route)
+            found.add_app(app)
+            # aiohttp has no public way to set this; its router sets the same attribute.
+            request._match_info = found  # noqa: SLF001
+            request[REQUESTED] = access.requested
+            request[PRINCIPAL] = access.principal
+            request[REPOSITORY] = access.repository
+            request[READER] = app[CONTEXT].readers.reopen(access.namespaces, access.versions)
+            return await access.handler(request)
+
+        return answer
+
+    def find(self, name: bytes, item: str | None, *, on_arrival: bool = False) -> Admitted | None:
+        """Return the access of that name for that id, if it is still valid.
+
+        `on_arrival`: while a request is received, and not in a callback of the event loop.
+        """
+        access = self._known.find(name)
+        if access is None:
+            return None
+        find = self._backend.find_versions if on_arrival else self._backend.known_versions
+        until = access.principal.until
+        if find(access.namespaces) != access.versions or (
+            until is not None and self._clock() >= until
+        ):
+            return None
+        values = access.find_values(item)
+        return None if values is None else Admitted(access, values)
+
+    def _find_for(self, request: BaseRequest) -> Admitted | None:
+        place = self._place_of(request)
+        if place is None:
+            return None
+        request[_PLACE] = place
+        return self.find(*place)
+
+    def learn(
+        self, request: web.Request, handler: RouteHandler, item: PathParameter | None
+    ) -> None:
+        """Remember the access of a request that has it; `item` is the id at the end of its path."""
+        # Without it, nothing is remembered for such a request.
+        place = request.get(_PLACE)
+        dependencies, repository = request[READER].find_dependencies(), request.get(REPOSITORY)
+        if (
+            place is None
+            or dependencies is None
+            or repository is None
+            or (place.item is None) != (item is None)
+        ):
+            return
+        values = dict(request.match_info)
+        own = values if item is None else {k: v for k, v in values.items() if k != item.name}
+        access = Access(
+            place.name,
+            handler,
+            request.match_info.route,
+            own,
+            item,
+            request[REQUESTED],
+            request[PRINCIPAL],
+            repository,
+            *dependencies,
+        )
+        request[ADMITTED] = Admitted(access, values)
+        size = 2 * sum(map(len, own.values()))
+        self._known.keep(place.name, access, size, time.monotonic() + ACCESS_LIFETIME)
+
+    def _place_of(self, request: BaseRequest) -> _Place | None:
+        """Return what access is remembered for; `None` if nothing is for such a request."""
+        headers = request.headers
+        credentials = headers.getall("Authorization", ())
+        if request.method != "GET" or len(credentials) != 1 or "Expect" in headers:
+            return None
+        split = split_path(request.raw_path.partition("?")[0])
+        if split is None:
+            return None
+        # None of these can contain a line break.
+        text = f"{split.beginning}\n{credentials[0]}".encode("utf-8", "surrogateescape")
+        name = hashlib.blake2b(text, key=self._secret, digest_size=_DIGEST_SIZE).digest()
+        return _Place(name, split.item)
+
+
+REMEMBERED_ACCESS: Final = web.AppKey("remembered_access", RememberedAccess)
+
+
+def remember_access(route: Route) -> RouteLayer:
+    """Return the layer inside of those of access, which remembers what they found."""
+    item = _find_item(route)
+
+    def around(handler: RouteHandler) -> RouteHandler:
+        async def answer(request: web.Request) -> StreamResponse:
+            request.app[REMEMBERED_ACCESS].learn(request, handler, item)
+            return await handler(request)
+
+        return answer
+
+    return around
+
+
+def _find_item(route: Route) -> PathParameter | None:
+    """Return the parameter that is an id at the end of the path, if it has one."""
+    last = route.path[-1]
+    is_id = last.schema.get("format") == "uuid" and route.url.endswith(f"{{{last.name}}}")
+    return last if is_id else None

@@ -1,0 +1,371 @@
+"""Reads whose header fields are known are not parsed, and get what a parsed request gets."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import pytest
+from aiohttp.http import RawRequestMessage
+from aiohttp.web import BaseRequest
+
+from indexing.identifiers import derive_test_id
+from indexing.models.keys import Scope
+from indexing.models.quarantines import QuarantineRequest
+from indexing.models.tests import TestDetail
+from indexing.names import RepositoryName
+from indexing.store.interface import Reader
+from service.config.settings import Settings
+from service.context import LIFECYCLE
+from service.middleware.unparsed_requests import DIRECT_READS, Target
+from service.server.protocol import MAX_WAITING_BYTES, Connection
+from tests.builders import NOON, WIDGETS, after, load_names
+from tests.service.conftest import on_every_stack, open_door
+from tests.service.front_door import (
+    A_TEST_ID,
+    LOGS,
+    QUARANTINES,
+    SEARCH,
+    TESTS,
+    FrontDoor,
+    operations,
+)
+from tests.service.processes import TIMEOUT
+from tests.service.wire import HINGE, Wire
+
+UNKNOWN = f"{TESTS}/{derive_test_id(WIDGETS, 'unknown')}"
+IN_MEMORY = pytest.mark.parametrize("stack", ["sqlite", "elasticsearch"], indirect=True)
+
+
+@pytest.fixture
+async def wire(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Wire]:
+    """A connection that counts direct reads as unparsed."""
+    await load_names(door.store, ["hinge", "latch"])
+    opened = await Wire.open(door)
+    known = door.app[DIRECT_READS]
+    open_target = known.open
+
+    def count(
+        target: Target, make: Callable[[RawRequestMessage], BaseRequest]
+    ) -> BaseRequest | None:
+        request = open_target(target, make)
+        opened.unparsed += request is not None
+        return request
+
+    monkeypatch.setattr(known, "open", count)
+    yield opened
+    await opened.close()
+
+
+async def learn(wire: Wire, *targets: str, fields: tuple[str, ...] = ()) -> None:
+    """Read each target until the service knows these fields and its path."""
+    for target in targets:
+        for _ in range(2):
+            await wire.ask(wire.head(target, *fields))
+    wire.unparsed = 0
+
+
+def plain(answer: tuple[int, dict[str, str], bytes]) -> tuple[int, dict[str, str], bytes]:
+    """Return an answer without what differs each time."""
+    status, fields, body = answer
+    return status, {k: v for k, v in fields.items() if k not in ("date", "x-request-id")}, body
+
+
+OTHERS = {
+    "another test": (HINGE, f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}"),
+    "an unknown test": (HINGE, UNKNOWN),
+    "an id in capitals": (HINGE, HINGE[:-36] + HINGE[-36:].upper()),
+    "an unknown parameter": (HINGE, f"{HINGE}?verbose=1&x"),
+    "an empty query": (HINGE, f"{HINGE}?"),
+    "another page size": (SEARCH + "?test_name=*", SEARCH + "?test_name=*&per_page=1"),
+    "a wrong page size": (SEARCH + "?test_name=*", SEARCH + "?test_name=*&per_page=0"),
+    "no parameters": (SEARCH + "?test_name=*", SEARCH),
+    "a wrong cursor": (LOGS, f"{LOGS}?cursor=abc"),
+    "other quarantines": (QUARANTINES, f"{QUARANTINES}?branch=main"),
+    "an unknown quarantine": (f"{QUARANTINES}?branch=x", f"{QUARANTINES}?branch=%00"),
+}
+
+
+@IN_MEMORY
+@pytest.mark.parametrize("case", OTHERS)
+async def test_a_direct_read_gets_what_a_parsed_request_gets(wire: Wire, case: str) -> None:
+    first, other = OTHERS[case]
+    await learn(wire, first)
+    direct = await wire.ask(wire.head(other))
+    assert wire.unparsed == 1
+    # Fields that were never sent before are parsed.
+    parsed = await wire.ask(wire.head(other, f"X-New: {uuid.uuid4()}"))
+    assert wire.unparsed == 1
+    assert plain(direct) == plain(parsed)
+    assert direct[1]["x-request-id"] != parsed[1]["x-request-id"]
+    assert (await wire.ask(wire.head(first)))[0] == 200
+
+
+@IN_MEMORY
+@pytest.mark.parametrize("operation", operations())
+async def test_every_operation_may_be_read_directly(wire: Wire, operation: str) -> None:
+    target = operations()[operation].replace(A_TEST_ID, HINGE[-36:])
+    # What has a response of its own is not learned from a 404.
+    expected = (await wire.ask(wire.head(target)))[0] == 200
+    await learn(wire, target)
+    joined = "&" if "?" in target else "?"
+    one = f"{target}{joined}none=1"
+    direct, parsed = await wire.ask(wire.head(one)), await wire.ask(wire.head(one, "X-New: 1"))
+    assert wire.unparsed == expected
+    assert plain(direct) == plain(parsed)
+
+
+@IN_MEMORY
+@pytest.mark.parametrize(
+    "target",
+    [
+        HINGE.replace("acme", "%61cme"),
+        HINGE + "#a",
+        HINGE.replace("/v1", "//v1"),
+        HINGE.replace("/tests/", "/tests//"),
+        HINGE + "/",
+        HINGE.replace("/tests/", "/quarantines/"),
+        # An id of another version.
+        HINGE[:-22] + "4" + HINGE[-21:],
+        HINGE.replace("widgets", "gadgets"),
+        HINGE.replace("widgets", "unknown"),
+        HINGE.replace("acme", "other"),
+        "http://a" + HINGE,
+    ],
+)
+async def test_another_spelling_or_path_takes_the_usual_way(wire: Wire, target: str) -> None:
+    await learn(wire, HINGE)
+    usual = await wire.ask(wire.head(target))
+    assert wire.unparsed == 0
+    assert plain(usual) == plain(await wire.ask(wire.head(target, "X-New: 1")))
+
+
+@IN_MEMORY
+@pytest.mark.parametrize(
+    "field",
+    [
+        "X-Request-Id: mine",
+        "Content-Length: 5",
+        "Connection: close",
+        "Upgrade: h2c",
+        "Expect: x",
+        "Accept: application/x-ndjson",
+        "Host: b",
+        "Authorization: Bearer x",
+    ],
+)
+async def test_requests_with_other_fields_take_the_usual_way(wire: Wire, field: str) -> None:
+    await learn(wire, SEARCH + "?test_name=*")
+    for number in range(3):
+        other = await Wire.open(wire.door)
+        head = other.head(f"{SEARCH}?test_name=*&per_page={number + 1}", field)
+        other.writer.write(head + (b"hello" if "Length" in field else b""))
+        start = await other.reader.readuntil(b"\r\n\r\n")
+        assert start.startswith(b"HTTP/1.")
+        await other.close()
+    assert wire.unparsed == 0
+
+
+@on_every_stack
+async def test_a_revoked_key_is_refused_at_once(wire: Wire) -> None:
+    door = wire.door
+    door.key = await door.add_key(key_id="k1")
+    await learn(wire, HINGE)
+    await door.store.revoke_key("k1", after())
+    assert (await wire.ask(wire.head(UNKNOWN)))[0] == 403
+
+
+@pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
+async def test_a_key_that_another_process_revokes_is_refused_at_once(wire: Wire) -> None:
+    door = wire.door
+    door.key = await door.add_key(key_id="k1")
+    await learn(wire, HINGE)
+    assert (await wire.ask(wire.head(UNKNOWN)))[0] == 404
+    await door.command("keys", "revoke", "k1")
+    assert (await wire.ask(wire.head(UNKNOWN)))[0] == 403
+
+
+@on_every_stack
+async def test_an_expired_key_is_refused(wire: Wire) -> None:
+    door = wire.door
+    door.key = await door.add_key(expires_at=after(hours=2))
+    await learn(wire, HINGE)
+    door.clock.now = after(hours=2)
+    assert (await wire.ask(wire.head(UNKNOWN)))[0] == 403
+
+
+@on_every_stack
+async def test_each_credential_keeps_its_own_access(wire: Wire) -> None:
+    door = wire.door
+    reading = door.key
+    await learn(wire, HINGE)
+    for scope, owner, repository, status in (
+        (Scope.INGEST, "acme", None, 403),
+        (Scope.READ, "other", None, 404),
+        (Scope.READ, "acme", "gadgets", 404),
+        (Scope.READ, "acme", "widgets", 200),
+    ):
+        door.key = await door.new_key(scope, owner, repository)
+        for _ in range(3):
+            assert (await wire.ask(wire.head(HINGE)))[0] == status
+    door.key = reading
+    assert (await wire.ask(wire.head(UNKNOWN)))[0] == 404
+
+
+@on_every_stack
+async def test_a_write_shows_in_the_next_answer(wire: Wire) -> None:
+    await learn(wire, QUARANTINES)
+    await wire.door.store.add_quarantine(WIDGETS, QuarantineRequest("hinge", "flaps"), NOON)
+    assert b"flaps" in (await wire.ask(wire.head(f"{QUARANTINES}?branch=main")))[2]
+
+
+@IN_MEMORY
+async def test_repeated_direct_reads_become_repeated_requests(wire: Wire) -> None:
+    await learn(wire, HINGE)
+    other = wire.head(f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}")
+    answers = [plain(await wire.ask(other)) for _ in range(8)]
+    assert answers == [answers[0]] * 8
+    # The last ones were answered from the response cache, before anything was read.
+    assert 1 <= wire.unparsed < 8
+    tag = answers[0][1]["etag"]
+    poll = wire.head(f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}", f"If-None-Match: {tag}")
+    assert [(await wire.ask(poll))[0] for _ in range(4)] == [304] * 4
+
+
+class Gate:
+    """Holds the reads of a test back until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, store: type[Reader]) -> None:
+        self.entered, self.opened, self.cancelled = (asyncio.Event() for _ in range(3))
+        read = store.get_test
+
+        async def wait(
+            reader: Reader, repository: RepositoryName, test_id: uuid.UUID
+        ) -> TestDetail | None:
+            self.entered.set()
+            try:
+                await self.opened.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+            return await read(reader, repository, test_id)
+
+        monkeypatch.setattr(store, "get_test", wait)
+
+
+@pytest.fixture
+def gate(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(monkeypatch, type(wire.door.reader))
+
+
+LATCH = f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}"
+
+
+async def begin(wire: Wire, gate: Gate) -> None:
+    """Begin a direct read that the gate holds back."""
+    gate.opened.set()
+    await learn(wire, HINGE)
+    gate.opened.clear()
+    gate.entered.clear()
+    wire.writer.write(wire.head(LATCH))
+    await asyncio.wait_for(gate.entered.wait(), TIMEOUT)
+    assert wire.unparsed == 1
+
+
+@IN_MEMORY
+async def test_requests_that_arrive_meanwhile_are_answered_in_order(
+    wire: Wire, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived = asyncio.Event()
+    hold_back = Connection._hold_back
+
+    def notice(connection: Connection, data: bytes) -> None:
+        hold_back(connection, data)
+        if len(connection._waiting) == expected:
+            arrived.set()
+
+    monkeypatch.setattr(Connection, "_hold_back", notice)
+    await begin(wire, gate)
+    # More than is kept, and the beginning of another request.
+    targets = [SEARCH, UNKNOWN, "/health/live", HINGE] * 20
+    heads = b"".join(wire.head(target) for target in targets) + wire.head(HINGE)[:30]
+    expected = len(heads)
+    assert expected < MAX_WAITING_BYTES
+    wire.writer.write(heads)
+    await asyncio.wait_for(arrived.wait(), TIMEOUT)
+    gate.opened.set()
+    assert (await wire.read())[0] == 200
+    assert [(await wire.read())[0] for _ in targets] == [422, 404, 200, 200] * 20
+    wire.writer.write(wire.head(HINGE)[30:])
+    assert (await wire.read())[0] == 200
+
+
+@IN_MEMORY
+async def test_no_byte_is_lost_of_more_than_is_kept(wire: Wire, gate: Gate) -> None:
+    await begin(wire, gate)
+    count = 4 * MAX_WAITING_BYTES // len(wire.head(UNKNOWN))
+    wire.writer.write(wire.head(UNKNOWN) * count)
+    reading = asyncio.create_task(wire.read())
+    gate.opened.set()
+    assert (await reading)[0] == 200
+    for _ in range(count):
+        assert (await wire.read())[0] == 404
+
+
+@IN_MEMORY
+async def test_a_read_ends_with_its_client(wire: Wire, gate: Gate) -> None:
+    await begin(wire, gate)
+    wire.writer.transport.abort()
+    await asyncio.wait_for(gate.cancelled.wait(), TIMEOUT)
+    gate.opened.set()
+    other = await Wire.open(wire.door)
+    assert (await other.ask(other.head(LATCH)))[0] == 200
+    await other.close()
+
+
+@IN_MEMORY
+async def test_a_read_in_progress_is_finished_before_the_process_stops(
+    wire: Wire, gate: Gate
+) -> None:
+    await begin(wire, gate)
+    wire.door.app[LIFECYCLE].stopping = True
+    stopping = asyncio.create_task(wire.door.runner.server.shutdown(TIMEOUT))  # type: ignore[union-attr]
+    await asyncio.sleep(0)
+    gate.opened.set()
+    status, fields, _ = await wire.read()
+    assert (status, fields["connection"]) == (200, "close")
+    assert await wire.reader.read() == b""
+    await stopping
+
+
+@IN_MEMORY
+async def test_a_failed_read_is_a_problem_and_the_connection_stays(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await learn(wire, HINGE)
+
+    async def fail(*_: object) -> TestDetail | None:
+        raise LookupError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(wire.door.reader), "get_test", fail)
+        status, fields, body = await wire.ask(wire.head(LATCH))
+    assert (status, fields["content-type"]) == (500, "application/problem+json")
+    assert b"a bug" not in body
+    assert (await wire.ask(wire.head(LATCH)))[0] == 200
+    assert wire.unparsed == 2
+
+
+async def test_metrics_and_limits_count_direct_reads(tmp_path: object, stack: Settings) -> None:
+    settings = replace(stack, metrics=True, rate_limit="5/hour")
+    async for door in open_door(settings):
+        await load_names(door.store, ["hinge"])
+        wire = await Wire.open(door)
+        statuses = [(await wire.ask(wire.head(f"{HINGE}?n={n}")))[0] for n in range(7)]
+        assert statuses == [200] * 5 + [429] * 2
+        text = (await door.get("/metrics")).body.decode()
+        assert 'mergewatch_requests_total{operation="test",status="200"} 5.0' in text
+        assert 'mergewatch_requests_total{operation="test",status="429"} 2.0' in text
+        await wire.close()

@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar, cast
 
 from indexing.lru import Lru
@@ -31,11 +31,16 @@ _JITTER_STEPS: Final = 100
 
 
 class _Flight(Generic[V]):
-    __slots__ = ("task", "waiting")
+    """A call in progress, and a future for each of its waiters.
 
-    def __init__(self, work: Coroutine[Any, Any, V]) -> None:
-        self.task = asyncio.create_task(work)
-        self.waiting = 0
+    Each waiter has its own future, because `asyncio.shield` takes two more callbacks.
+    """
+
+    __slots__ = ("task", "waiters")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.waiters: set[asyncio.Future[V]] = set()
 
 
 class SingleFlight:
@@ -57,38 +62,56 @@ class SingleFlight:
 
         If the call in progress ends with a result that `holds` rejects, wait for the next call.
         """
-        flight: _Flight[V] | None = self._find(name)
+        flight: _Flight[V] | None = self._under_way.get(name)
         if flight is None:
             return await self._wait(name, self._begin(name, work))
         found = await self._wait(name, flight)
         if holds(found):
             return found
         # The earlier call has just ended: a call in progress now began after this request.
-        return await self._wait(name, self._find(name) or self._begin(name, work))
+        return await self._wait(name, self._under_way.get(name) or self._begin(name, work))
 
     def _begin(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> _Flight[V]:
-        flight = self._under_way[name] = _Flight(work())
-        flight.task.add_done_callback(partial(self._forget, name))
+        flight = self._under_way[name] = _Flight[V]()
+        flight.task = asyncio.create_task(self._run(name, flight, work))
         return flight
 
-    async def _wait(self, name: Hashable, flight: _Flight[V]) -> V:
-        flight.waiting += 1
+    async def _run(
+        self, name: Hashable, flight: _Flight[V], work: Callable[[], Coroutine[Any, Any, V]]
+    ) -> None:
+        """Call `work` and pass its result or error to all waiters."""
         try:
-            return await asyncio.shield(flight.task)
-        finally:
-            flight.waiting -= 1
-            if not flight.waiting and not flight.task.done():
-                self._forget(name, flight.task)
+            result = await work()
+        except BaseException as error:
+            self._forget(name, flight)
+            if not flight.waiters or not isinstance(error, Exception):
+                for waiter in flight.waiters:
+                    waiter.cancel()
+                raise
+            for waiter in flight.waiters:
+                if not waiter.done():
+                    waiter.set_exception(error)
+        else:
+            self._forget(name, flight)
+            for waiter in flight.waiters:
+                if not waiter.done():
+                    waiter.set_result(result)
+
+    async def _wait(self, name: Hashable, flight: _Flight[V]) -> V:
+        waiter: asyncio.Future[V] = asyncio.get_running_loop().create_future()
+        flight.waiters.add(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            flight.waiters.discard(waiter)
+            if not flight.waiters and flight.task is not None:
+                self._forget(name, flight)
                 flight.task.cancel()
+            raise
 
-    def _find(self, name: Hashable) -> _Flight[Any] | None:
-        flight = self._under_way.get(name)
-        # A call that has just ended stays here until the event loop runs its callback.
-        return None if flight is None or flight.task.done() else flight
-
-    def _forget(self, name: Hashable, task: asyncio.Task[Any]) -> None:
+    def _forget(self, name: Hashable, flight: _Flight[Any]) -> None:
         # Another call of that name may have begun since.
-        if name in self._under_way and self._under_way[name].task is task:
+        if self._under_way.get(name) is flight:
             del self._under_way[name]
 
 
@@ -210,7 +233,8 @@ class CacheSession:
         self._versions: dict[str, bytes] = {**snapshot.versions}
         self._values = snapshot.values
         self._looked_up = looked_up
-        self._used: dict[str, None] = {}
+        # The namespaces of each value, joined only if the response is cached.
+        self._used: list[tuple[str, ...]] = []
         # Whether no value had to be read from the store.
         self.found_all = True
 
@@ -222,30 +246,29 @@ class CacheSession:
     @property
     def used_namespaces(self) -> tuple[str, ...]:
         """The namespaces of all values that the request has read."""
-        return tuple(self._used)
+        return tuple(dict.fromkeys(chain.from_iterable(self._used)))
 
     def versions_of(self, namespaces: Sequence[str]) -> Versions | None:
         """Return the versions that the request has seen; `None` if one is unknown."""
-        try:
-            return tuple([self._versions[namespace] for namespace in namespaces])
-        except KeyError:
-            return None
+        seen = self._versions
+        found = tuple([seen[namespace] for namespace in namespaces if namespace in seen])
+        return found if len(found) == len(namespaces) else None
 
     def use(self, namespaces: tuple[str, ...]) -> Versions | None:
         """Note that the request reads values of these namespaces; return their versions.
 
         `None` if it takes a server to tell one.
         """
-        for namespace in namespaces:
-            self._used[namespace] = None
+        self._used.append(namespaces)
         versions = self.versions_of(namespaces)
-        if versions is None:
-            found = self._cache.backend.known_versions(namespaces)
-            if found is not None:
-                for namespace, version in zip(namespaces, found, strict=True):
-                    self._versions.setdefault(namespace, version)
-                versions = self.versions_of(namespaces)
-        return versions
+        if versions is not None:
+            return versions
+        known = self._cache.backend.known_versions(namespaces)
+        if known is None:
+            return None
+        # Those that the request has seen already stay.
+        keep = self._versions.setdefault
+        return tuple([keep(name, version) for name, version in zip(namespaces, known, strict=True)])
 
     def find_copy(self, key: CacheKey) -> object | None:
         """Return this process's copy of a value that does not depend on the time.

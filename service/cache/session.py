@@ -72,7 +72,8 @@ class SingleFlight:
         return await self._wait(name, self._under_way.get(name) or self._begin(name, work))
 
     def _begin(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> _Flight[V]:
-        flight = self._under_way[name] = _Flight[V]()
+        flight: _Flight[V] = _Flight()
+        self._under_way[name] = flight
         flight.task = asyncio.create_task(self._run(name, flight, work))
         return flight
 

@@ -18,8 +18,8 @@ from indexing.events.catalogue import CATALOGUE
 from indexing.otlp.requests import JSON, PROTOBUF
 from service.http.problems import PROBLEM_TYPE, TITLES
 from service.http.query_string import IGNORED_HEADER, MAX_NAMES, MORE
+from service.http.raw_response import PRIVATE
 from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
-from service.middleware.response_cache import PRIVATE
 from service.pagination.paginator import MAX_LINK_BYTES
 from service.routes import (
     CHANGE_ROUTES,

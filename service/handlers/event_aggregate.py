@@ -13,8 +13,7 @@ from indexing.models.event_aggregates import Bars, EventAggregate, FacetValue, c
 from service.context import CONTEXT, REPOSITORY
 from service.handlers.event_query import choose_received_range, make_query
 from service.handlers.parameters import read_parameters
-from service.http.raw_response import respond_whole
-from service.middleware.response_cache import headers_of
+from service.http.raw_response import headers_of, respond_whole
 from service.schemas.compiled import compile_encoder
 from service.schemas.queries import EventAggregateQuery
 from service.schemas.responses import EventAggregateAnswer

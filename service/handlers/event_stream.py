@@ -20,8 +20,8 @@ from service.context import ACCESS_CHECK, CONTEXT, LIFECYCLE, PRINCIPAL, REPOSIT
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.problems import Problem
+from service.http.raw_response import headers_of
 from service.middleware.access import authenticate, authorize
-from service.middleware.response_cache import headers_of
 from service.routes import EVENT_STREAM_TYPE, LAST_EVENT_ID, STREAM_EVENTS
 from service.streaming.event_ids import SALT_SIZE
 from service.streaming.hub import (

@@ -13,12 +13,8 @@ from service.context import READER
 from service.handlers.event_query import choose_received_range, make_query
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.row_stream import RowStream, stream_rows
-from service.middleware.response_cache import (
-    find_row_format,
-    headers_of,
-    respond,
-    respond_uncached,
-)
+from service.http.raw_response import headers_of
+from service.middleware.response_cache import find_row_format, respond, respond_uncached
 from service.pagination.sort_keys import EVENT_KEYS
 from service.routes import LIST_EVENTS
 from service.schemas.limits import DEFAULT_PER_PAGE

@@ -15,7 +15,8 @@ from service.handlers.list_endpoint import ListEndpoint, open_list, read_page, r
 from service.handlers.row_stream import RowStream, stream_rows
 from service.handlers.time_range import choose_range
 from service.http.path_params import TEST_ID
-from service.middleware.response_cache import find_row_format, headers_of, respond_uncached
+from service.http.raw_response import headers_of
+from service.middleware.response_cache import find_row_format, respond_uncached
 from service.pagination.sort_keys import EXECUTION_KEYS
 from service.routes import LIST_EXECUTIONS
 from service.schemas.compiled import compile_encoder

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
@@ -34,8 +33,7 @@ class ListEndpoint(Generic[K]):
     keys: KeyCodec[K]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenList(Generic[K]):
+class OpenList(NamedTuple, Generic[K]):
     """A request for a page of a list, with its parameters read."""
 
     request: web.Request
@@ -48,8 +46,8 @@ class OpenList(Generic[K]):
     parameters: Mapping[str, Any]
     anchor: Anchor[K]
 
-    def links(self, ends: Ends[bytes], time_range: TimeRange | None = None) -> CIMultiDict[str]:
-        """Return the `Link` header of a page with these ends; raises as `paginator.links` does."""
+    def links(self, ends: Ends[bytes], time_range: TimeRange | None = None) -> tuple[str, ...]:
+        """Return the `Link` fields of a page with these ends; raises as `paginator.links` does."""
         return links(
             self.request,
             self.context.public_url,
@@ -69,9 +67,8 @@ def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
     """
     context, repository = request.app[CONTEXT], request[REPOSITORY]
     # A repository's key has exactly one slash, so what is appended cannot be confused with it.
-    within = "".join(
-        f"/{request.match_info[each.name].lower()}" for each in endpoint.route.path[2:]
-    )
+    items = endpoint.route.path[2:]
+    within = "".join([f"/{request.match_info[each.name].lower()}" for each in items])
     query, paginator, position = start_paginator(
         endpoint.route.query,
         request.rel_url.raw_query_string,

@@ -28,9 +28,8 @@ from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.path_params import QUARANTINE_ID
-from service.http.raw_response import respond_whole
+from service.http.raw_response import headers_of, respond_whole
 from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
-from service.middleware.response_cache import headers_of
 from service.pagination.sort_keys import QUARANTINE_CHANGE_KEYS, pack_ends
 from service.routes import ADD_QUARANTINE, LIST_QUARANTINE_CHANGES
 from service.schemas.bodies import QuarantineBody

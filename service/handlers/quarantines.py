@@ -40,8 +40,8 @@ async def list_quarantines(request: web.Request) -> web.StreamResponse:
     answer = await request[READER].list_quarantines(
         query, opened.anchor, limit, with_details=with_details
     )
-    link = None if limit is None else opened.links(answer.ends)
-    return respond(request, answer, link, ignored=opened.query.ignored)
+    links = () if limit is None else opened.links(answer.ends)
+    return respond(request, answer, links, ignored=opened.query.ignored)
 
 
 async def get_quarantine(request: web.Request) -> web.StreamResponse:

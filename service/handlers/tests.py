@@ -27,7 +27,8 @@ from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import TEST_ID
 from service.http.query_string import INCLUDE_FIELD
-from service.middleware.response_cache import find_row_format, headers_of, respond
+from service.http.raw_response import headers_of
+from service.middleware.response_cache import find_row_format, respond
 from service.pagination.sort_keys import IDENTITY_KEYS
 from service.routes import SEARCH_TESTS
 from service.schemas.compiled import compile_encoder

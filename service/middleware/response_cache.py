@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
@@ -34,8 +34,9 @@ from service.http.methods import READS
 from service.http.problems import Problem
 from service.http.query_string import IGNORED_HEADER
 from service.http.raw_response import (
+    PRIVATE,
+    AnswerHeaders,
     RawResponse,
-    respond_whole,
     takes_raw_response,
     write_head,
 )
@@ -49,12 +50,6 @@ if TYPE_CHECKING:
 # Most bodies are shared with the copies of the cache, which count them too.
 RESPONSES_MAX_BYTES: Final = 32 * 1024 * 1024
 
-# No shared cache may reuse a response to a credential without revalidation.
-PRIVATE: Final[Mapping[str, str]] = {
-    "Cache-Control": "private, no-cache",
-    "Vary": "Authorization",
-}
-
 # The headers of a 200 that a 304 repeats: RFC 9110, section 15.4.5, and the links between pages.
 _OF_NOT_MODIFIED: Final = frozenset({*PRIVATE, "ETag", "Link", IGNORED_HEADER, *RESPONSE_HEADERS})
 
@@ -64,12 +59,11 @@ _SECRET_SIZE: Final = 16
 _TAKES_JSON: Final = frozenset({ANY, JSON})
 
 
-@dataclass(frozen=True, slots=True)
-class Cacheable:
+class Cacheable(NamedTuple):
     """An answer that was just made, and the headers that it is sent with."""
 
     answer: Answer
-    headers: CIMultiDict[str]
+    headers: AnswerHeaders
 
 
 # Set by a handler, for this layer.
@@ -84,7 +78,7 @@ class CachedResponse:
     """A cached response with what it depends on."""
 
     answer: Answer
-    headers: CIMultiDict[str]
+    headers: AnswerHeaders
     namespaces: tuple[str, ...]
     versions: Versions
     principal: Principal
@@ -111,13 +105,13 @@ class CachedResponse:
 
     def write(self, if_none_match: Sequence[str]) -> tuple[bytes, bytes, HTTPStatus]:
         """Return the head, the body and the status for a request with these header fields."""
-        if if_none_match and is_known(if_none_match, self.headers["ETag"]):
+        if if_none_match and is_known(if_none_match, self.headers.etag):
             if self.not_modified is None:
                 kept = _headers_of_not_modified(self.headers)
                 self.not_modified = write_head(kept, None, HTTPStatus.NOT_MODIFIED)
             return self.not_modified, b"", HTTPStatus.NOT_MODIFIED
         if self.head is None:
-            self.head = write_head(self.headers, len(self.answer.body))
+            self.head = self.headers.write_head(len(self.answer.body))
         return self.head, self.answer.body, HTTPStatus.OK
 
 
@@ -185,7 +179,7 @@ class ResponseCache:
             return
         cached = CachedResponse(made.answer, made.headers, *dependencies, request[PRINCIPAL])
         # The names of the fields are shared by all responses.
-        fields = sum(map(len, made.headers.values()))
+        fields = sum(map(len, made.headers.to_dict().values()))
         deadline = time.monotonic() + RESPONSE_LIFETIME
         self._responses.keep(key, cached, made.answer.size + fields, deadline)
 
@@ -225,7 +219,7 @@ RESPONSE_CACHE: Final = web.AppKey("response_cache", ResponseCache)
 def respond(
     request: BaseRequest,
     answer: Answer,
-    links: CIMultiDict[str] | None = None,
+    links: Sequence[str] = (),
     *,
     ignored: str | None,
     negotiated: bool = False,
@@ -233,13 +227,11 @@ def respond(
 ) -> StreamResponse:
     """Return the response of a handler with its answer, which this layer then caches.
 
-    `ignored` names parameters without effect. With `negotiated`, the operation has other media
-    types too. The entity tag covers the links, or `tagged` in their place.
+    `links` are `Link` fields. `ignored` names parameters without effect. With `negotiated`, the
+    operation has other media types too. The entity tag covers the links, or `tagged` instead.
     """
-    if tagged is None:
-        tagged = () if links is None else links.values()
-    etag = tag_of(answer, tagged)
-    headers = headers_of(links, etag=etag, ignored=ignored, negotiated=negotiated)
+    etag = tag_of(answer, links if tagged is None else tagged)
+    headers = AnswerHeaders(etag, links, ignored, negotiated)
     request[_CACHEABLE] = Cacheable(answer, headers)
     return _make_response(request, answer, headers)
 
@@ -247,57 +239,32 @@ def respond(
 def respond_uncached(
     request: BaseRequest,
     answer: Answer,
-    links: CIMultiDict[str] | None = None,
+    links: Sequence[str] = (),
     *,
     ignored: str | None,
     negotiated: bool = False,
 ) -> StreamResponse:
     """Return the response of a handler whose answer cannot be cached."""
-    etag = tag_of(answer, () if links is None else links.values())
-    headers = headers_of(links, etag=etag, ignored=ignored, negotiated=negotiated)
+    headers = AnswerHeaders(tag_of(answer, links), links, ignored, negotiated)
     return _make_response(request, answer, headers)
 
 
-def _make_response(
-    request: BaseRequest, answer: Answer, headers: CIMultiDict[str]
-) -> StreamResponse:
+def _make_response(request: BaseRequest, answer: Answer, headers: AnswerHeaders) -> StreamResponse:
     """Return the response of an answer with its headers, or 304 if the client has it."""
-    if _is_known(request, headers):
-        return web.Response(status=304, headers=_headers_of_not_modified(headers))
-    return respond_whole(request, headers, answer.body)
-
-
-def _is_known(request: BaseRequest, headers: CIMultiDict[str]) -> bool:
     known = request.headers.getall("If-None-Match", ())
-    return bool(known) and is_known(known, headers["ETag"])
+    if known and is_known(known, headers.etag):
+        return web.Response(status=304, headers=_headers_of_not_modified(headers))
+    if takes_raw_response(request):
+        return RawResponse(headers.write_head(len(answer.body)), answer.body)
+    return web.Response(body=answer.body, headers=headers.to_dict())
 
 
-def _headers_of_not_modified(headers: CIMultiDict[str]) -> CIMultiDict[str]:
-    return CIMultiDict((name, value) for name, value in headers.items() if name in _OF_NOT_MODIFIED)
+def _headers_of_not_modified(headers: AnswerHeaders) -> CIMultiDict[str]:
+    pairs = headers.to_dict().items()
+    return CIMultiDict((name, value) for name, value in pairs if name in _OF_NOT_MODIFIED)
 
 
 def find_row_format(request: BaseRequest) -> str | None:
     """Return the media type for a stream of rows, if the client prefers one to JSON."""
     fields = request.headers.getall("Accept", ())
     return None if _TAKES_JSON.issuperset(fields) else choose_row_format(fields)
-
-
-def headers_of(
-    links: CIMultiDict[str] | None = None,
-    *,
-    etag: str | None = None,
-    ignored: str | None = None,
-    negotiated: bool = False,
-) -> CIMultiDict[str]:
-    """Return the headers of a response with a body; its media type may be `negotiated`."""
-    headers = CIMultiDict({"Content-Type": "application/json", **PRIVATE})
-    if negotiated:
-        headers.add("Vary", "Accept")
-    if etag is not None:
-        headers["ETag"] = etag
-    if ignored is not None:
-        headers[IGNORED_HEADER] = ignored
-    headers.extend(RESPONSE_HEADERS)
-    if links is not None:
-        headers.extend(links)
-    return headers

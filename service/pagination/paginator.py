@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import orjson
 from aiohttp import web
-from multidict import CIMultiDict
 
 from indexing.names import RepositoryName
 from service.http import problems
@@ -57,6 +56,9 @@ _CURSOR: Final = re.compile(
 )
 _ANY_CURSOR: Final = "_"
 
+# The parameters that are no filters.
+_OF_A_PAGE: Final = frozenset({CURSOR_FIELD, PER_PAGE_FIELD, INCLUDE_FIELD})
+
 # The longest `Link` field: aiohttp's client stops at 8,190 bytes with the name.
 MAX_FIELD_BYTES: Final = 8_180
 # All `Link` fields: Node accepts 16 KiB of headers, of which the others take up to 2 KiB.
@@ -88,8 +90,7 @@ class Paginator(Generic[K]):
         return None if key is None else self.codec.shorten(self.repository, key)
 
 
-@dataclass(frozen=True, slots=True)
-class ListQuery:
+class ListQuery(NamedTuple):
     """The query of a list: its parameters, and the parts of it that the response repeats.
 
     `before` and `after` are the parameters around the cursor, percent-encoded; `ignored` names
@@ -159,20 +160,21 @@ def _take_cursor(raw_query: str) -> tuple[str, str | None]:
 def _read(schema: Query, raw_query: str) -> ListQuery:
     pieces, unknown = split(raw_query, schema.load_fields)
     parameters, errors = load(schema, pieces)
-    filters = {
-        name: value
-        for name, value in parameters.items()
-        if name not in (CURSOR_FIELD, PER_PAGE_FIELD, INCLUDE_FIELD)
-    }
+    filters = {name: parameters[name] for name in parameters if name not in _OF_A_PAGE}
+    before = after = ""
     # A request with errors has no links.
-    before, after = ("", "") if errors else _around_cursor(pieces)
+    if not errors:
+        if unknown or parameters.get(CURSOR_FIELD) is not None:
+            before, after = _around_cursor(pieces)
+        else:
+            before = encode_raw(f"{raw_query}&")
     return ListQuery(
         MappingProxyType(parameters),
         tuple(errors),
         orjson.dumps(filters, option=orjson.OPT_SORT_KEYS),
         before,
         after,
-        name_ignored(unknown),
+        name_ignored(unknown) if unknown else None,
     )
 
 
@@ -205,8 +207,8 @@ def links(
     *,
     backward: bool,
     time_range: TimeRange | None = None,
-) -> CIMultiDict[str]:
-    """Return the `Link` header (RFC 8288) of a page with these ends, which are packed keys.
+) -> tuple[str, ...]:
+    """Return the `Link` fields (RFC 8288) of a page with these ends, which are packed keys.
 
     All links are in one field, or in one field each if that would be too long for clients. If all
     fields together are too long, links are left out; those in the reading direction are kept first.
@@ -221,28 +223,29 @@ def links(
     if lasting > MAX_TARGET_BYTES + 1:
         # Characters that were not percent-encoded in the request now take more bytes.
         raise problems.target_too_long()
+    longest = MAX_TARGET_BYTES - lasting - len(CURSOR_FIELD) - 1
     write_cursor = paginator.open_writer(time_range)
+    # All links of a page begin and end like this.
+    before = f"<{base}{path}?{query.before}{CURSOR_FIELD}="
+    after = f'{query.after}>; rel="'
 
-    def write(relation: str, key: bytes | None, towards_start: bool) -> str:  # noqa: FBT001
+    values = {}
+    for relation, key, towards_start in _relations(ends):
         cursor = write_cursor(key, towards_start)
-        if lasting + len(CURSOR_FIELD) + 1 + len(cursor) > MAX_TARGET_BYTES:
+        if len(cursor) > longest:
             cursor = write_cursor(paginator.shorten(key), towards_start)
-        target = f"{path}?{query.before}{CURSOR_FIELD}={cursor}{query.after}"
-        return f'<{base}{target}>; rel="{relation}"'
+        values[relation] = f'{before}{cursor}{after}{relation}"'
+    joined = ", ".join(values.values())
+    return (joined,) if len(joined) <= MAX_FIELD_BYTES else _divide(values, backward=backward)
 
-    values = {
-        relation: write(relation, key, towards_start)
-        for relation, key, towards_start in _relations(ends)
-    }
+
+def _divide(values: Mapping[str, str], *, backward: bool) -> tuple[str, ...]:
+    """Return the fields of links, by relation, that are too long for one field."""
     if max(map(len, values.values())) > MAX_FIELD_BYTES:
         raise problems.target_too_long()
     fitting = [*_fitting(values, backward=backward)]
     joined = ", ".join(fitting)
-    return CIMultiDict(
-        (("Link", value) for value in fitting)
-        if len(joined) > MAX_FIELD_BYTES
-        else [("Link", joined)]
-    )
+    return tuple(fitting) if len(joined) > MAX_FIELD_BYTES else (joined,)
 
 
 def _relations(ends: Ends[bytes]) -> Iterator[tuple[str, bytes | None, bool]]:

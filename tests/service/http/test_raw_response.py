@@ -9,11 +9,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from service.config.settings import Settings
 from service.context import LIFECYCLE
-from service.http.raw_response import write_head
+from service.http.raw_response import AnswerHeaders, write_head
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor, operations
 from tests.service.processes import TIMEOUT
@@ -138,3 +140,27 @@ def test_a_field_with_a_line_break_is_never_written(value: str) -> None:
 def test_line_breaks_of_one_field_do_not_make_up_for_another() -> None:
     with pytest.raises(ValueError, match="line break"):
         write_head(CIMultiDict({"A": "x\n\r", "B": "y"}), 1)
+
+
+@given(
+    links=st.lists(st.text('abc<>;="/é', min_size=1), max_size=3),
+    ignored=st.none() | st.text("abc,%*", min_size=1),
+    negotiated=st.booleans(),
+    size=st.integers(0, 10**9),
+)
+def test_the_head_of_an_answer_is_that_of_all_its_headers(
+    links: list[str], ignored: str | None, size: int, *, negotiated: bool
+) -> None:
+    headers = AnswerHeaders('"0123"', links, ignored, negotiated)
+    assert headers.write_head(size) == write_head(headers.to_dict(), size)
+
+
+@pytest.mark.parametrize("text", ["a\rb", "a\nb", "a\r\nX-Added: b"])
+def test_the_head_of_an_answer_takes_no_line_break(text: str) -> None:
+    for headers in (
+        AnswerHeaders(text, (), None, negotiated=False),
+        AnswerHeaders('"0123"', ("</a>", text), None, negotiated=False),
+        AnswerHeaders('"0123"', (), text, negotiated=True),
+    ):
+        with pytest.raises(ValueError, match="line break"):
+            headers.write_head(1)

@@ -74,7 +74,6 @@ class Answer:
         return len(self.body) + len(self.ends.first or b"") + len(self.ends.last or b"")
 
 
-@lru_cache(KEPT)
 def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> CacheKey:
     """Return the cache key of an answer; `canonical` is equal for requests with equal answers."""
     digest = hashlib.blake2b(canonical, digest_size=DIGEST_SIZE).hexdigest()
@@ -82,6 +81,10 @@ def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> C
     if kind is Kind.TEST:
         namespaces += (test_namespace(repository, canonical),)
     return CacheKey(kind, f"{kind.value}:{repository.key}:{digest}", namespaces)
+
+
+# A request for an item makes its key twice: to look it up with others, then to read it.
+key_of_item: Final = lru_cache(KEPT)(key_of_answer)
 
 
 def list_lookups(
@@ -106,7 +109,7 @@ def list_lookups(
         keys.append(key_of_repository(repository))
         if item is not None and operation in NAMED_BY_PATH:
             kind = NAMED_BY_PATH[operation]
-            keys.append(key_of_answer(kind, repository, read_uuid(item).bytes))
+            keys.append(key_of_item(kind, repository, read_uuid(item).bytes))
     namespaces += (namespace for key in keys for namespace in key.namespaces)
     return list(dict.fromkeys(namespaces)), keys
 

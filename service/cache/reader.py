@@ -35,6 +35,7 @@ from service.cache.answers import (
     canonical_page,
     filters_of,
     key_of_answer,
+    key_of_item,
     list_lookups,
     make_answer,
 )
@@ -52,6 +53,7 @@ from service.cache.codecs import (
 )
 from service.cache.keys import (
     CREDENTIALS,
+    CacheKey,
     Kind,
     key_of_credential,
     key_of_key_id,
@@ -198,7 +200,7 @@ class CachedReader:
             found = await self._reader.get_test(repository, test_id)
             return None if found is None else make_answer(_encode_test(found))
 
-        return await self._find(Kind.TEST, repository, test_id.bytes, read)
+        return await self._find(key_of_item(Kind.TEST, repository, test_id.bytes), read)
 
     async def search_tests(
         self,
@@ -261,8 +263,7 @@ class CachedReader:
 
         if anchor.key is not None or anchor.backward:
             return await read()
-        texts = [None if bound is None else bound.isoformat() for bound in bounds]
-        canonical = orjson.dumps([*_event_filters(query), texts, limit])
+        canonical = orjson.dumps([*_event_filters(query), bounds, limit])
         return await self._find_page(Kind.EVENTS, query.repository, canonical, read, now)
 
     async def list_quarantines(
@@ -306,7 +307,8 @@ class CachedReader:
                 return None
             return make_answer(_encode_quarantine(found), since=now, until=found.expires_at)
 
-        return await self._find(Kind.QUARANTINE, repository, quarantine_id.bytes, read, now)
+        key = key_of_item(Kind.QUARANTINE, repository, quarantine_id.bytes)
+        return await self._find(key, read, now)
 
     async def find_owned(self, owner: str, canonical: bytes, read: Read) -> Answer:
         """Return the cached result of `read` for an owner and the request `canonical`."""
@@ -355,16 +357,8 @@ class CachedReader:
         found: FileSelection | None = await self._session.find(key, read, FILES_CODEC)
         return _present(found)
 
-    async def _find(
-        self,
-        kind: Kind,
-        repository: RepositoryName,
-        canonical: bytes,
-        read: Read,
-        now: datetime | None = None,
-    ) -> Answer | None:
+    async def _find(self, key: CacheKey, read: Read, now: datetime | None = None) -> Answer | None:
         """Return the cached answer, or read it. Pass `now` if it depends on the time."""
-        key = key_of_answer(kind, repository, canonical)
         if now is None:
             return await self._session.find(key, read, ANSWER_CODEC)
         return await self._session.find(key, read, ANSWER_CODEC, lambda found: found.holds_at(now))
@@ -377,7 +371,7 @@ class CachedReader:
         read: Read,
         now: datetime | None = None,
     ) -> Answer:
-        return _present(await self._find(kind, repository, canonical, read, now))
+        return _present(await self._find(key_of_answer(kind, repository, canonical), read, now))
 
     async def _find_identity_key(
         self, repository: RepositoryName, place: IdentityPlace | None

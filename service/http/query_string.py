@@ -96,7 +96,10 @@ def load(schema: Query, pieces: Iterable[Piece]) -> tuple[dict[str, Any], list[F
     for name, detail in absent.required:
         if name not in given:
             errors[name] = FieldError("query", name, detail)
-    loaded |= {name: value for name, value in absent.defaults if name not in given}
+    if errors:
+        loaded |= {name: value for name, value in absent.defaults.items() if name not in given}
+    else:
+        loaded = {**absent.defaults, **loaded}
     try:
         schema.check(loaded)
     except ValidationError as error:
@@ -138,22 +141,22 @@ class _Absent:
     """What a schema says about absent parameters: the errors of some, the values of others."""
 
     required: tuple[tuple[str, str], ...]
-    defaults: tuple[tuple[str, Any], ...]
+    defaults: Mapping[str, Any]
 
 
 @lru_cache(_SCHEMAS)
 def _describe_absent(schema: Query) -> _Absent:
-    defaults = []
+    defaults = {}
     for name, field in schema.load_fields.items():
         default = field.load_default
         if default is not missing:
-            defaults.append((name, default() if callable(default) else default))
+            defaults[name] = default() if callable(default) else default
     required = (
         (name, str(field.error_messages["required"]))
         for name, field in schema.load_fields.items()
         if field.required
     )
-    return _Absent(tuple(required), tuple(defaults))
+    return _Absent(tuple(required), defaults)
 
 
 def decode(raw_value: str) -> str:

@@ -57,7 +57,7 @@ _CURSOR: Final = re.compile(
 _ANY_CURSOR: Final = "_"
 
 # The parameters that are no filters.
-_OF_A_PAGE: Final = frozenset({CURSOR_FIELD, PER_PAGE_FIELD, INCLUDE_FIELD})
+_OF_A_PAGE: Final = (CURSOR_FIELD, PER_PAGE_FIELD, INCLUDE_FIELD)
 
 # The longest `Link` field: aiohttp's client stops at 8,190 bytes with the name.
 MAX_FIELD_BYTES: Final = 8_180
@@ -160,7 +160,9 @@ def _take_cursor(raw_query: str) -> tuple[str, str | None]:
 def _read(schema: Query, raw_query: str) -> ListQuery:
     pieces, unknown = split(raw_query, schema.load_fields)
     parameters, errors = load(schema, pieces)
-    filters = {name: parameters[name] for name in parameters if name not in _OF_A_PAGE}
+    filters = {**parameters}
+    for name in _OF_A_PAGE:
+        filters.pop(name, None)
     before = after = ""
     # A request with errors has no links.
     if not errors:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from indexing.errors import StoreError, StoreUnavailableError
-from indexing.store.sqlite.connections import translated_errors
+from indexing.store.sqlite.driver_errors import translated_errors
 from indexing.store.sqlite.schema import require_known
 
 # Pages copied in one step, which is 4 MiB. Progress is reported after each step.

@@ -4,7 +4,7 @@ A quick read runs on the event loop's own connection, because handing it to a th
 the read. It has a budget: a read that exceeds it is interrupted and repeated in a thread, so that
 it does not block the loop. Writes share one thread with the only writing connection, in a fair
 queue of tenants.
-The work itself is plain functions over a connection; driver errors are translated here alone.
+The work itself is plain functions over a connection, which do not catch errors of the driver.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from indexing.errors import StoreError, StoreUnavailableError
+from indexing.errors import StoreUnavailableError
 from indexing.fairness import FairSemaphore, acquire_within, current_tenant
-from indexing.store.sqlite.own_writes import OwnWrites
+from indexing.store.sqlite.driver_errors import translated_errors
+from indexing.store.sqlite.own_writes import OwnWrites, end_snapshot
 from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
@@ -67,22 +68,6 @@ PAGE_CACHE_KIB: Final = 32 * 1024
 WRITER_BUSY_SECONDS: Final = 60
 READER_BUSY_SECONDS: Final = 1
 
-_UNAVAILABLE: Final = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_NOMEM,
-        # The file was damaged while open; an operator has to restore a good copy.
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    }
-)
-
 
 class Connections:
     """The connections of one process to one file.
@@ -92,10 +77,9 @@ class Connections:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._quick: ReadingConnection = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
-        self._quick.execute("PRAGMA query_only = ON")
-        (self._page_size,) = self._quick.execute("PRAGMA page_size").fetchone()
-        self._own_writes = OwnWrites(self._quick, partial(translated_errors, path))
+        self._quick = _QuickReads(path)
+        self._page_size = self._quick.page_size
+        self._own_writes = OwnWrites(self._quick.connection, partial(translated_errors, path))
         # A function: see `OwnWrites.revision`. Bound here because every cached read calls it.
         self.revision = self._own_writes.revision
         self._loop_slots = FairSemaphore(1)
@@ -104,7 +88,7 @@ class Connections:
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")
         self._of_thread = threading.local()
-        self._opened: list[sqlite3.Connection] = [self._quick]
+        self._opened: list[sqlite3.Connection] = [self._quick.connection]
         self._slow_reads: set[SlowRead[Any]] = set()
 
     @classmethod
@@ -129,11 +113,10 @@ class Connections:
 
     async def read(self, work: Work[T]) -> T:
         """Run a read on the event loop; repeat it in a thread if it exceeds the budget."""
-        with translated_errors(self._path):
-            try:
-                return self._within_budget(work, INLINE_STEPS)
-            except ReadInterruptedError:
-                pass
+        try:
+            return self._quick.run(work, INLINE_STEPS)
+        except ReadInterruptedError:
+            pass
         return await self.read_slowly(work)
 
     async def read_by_plans(
@@ -145,18 +128,17 @@ class Connections:
         use it for a plan that is either fast or useless.
         """
         first, *others = (*plans, last)
-        with translated_errors(self._path):
-            result = self._try(first, BRIEF_STEPS if briefly else INLINE_STEPS)
-            if result is not None:
-                return result
-            for plan in others:
-                # These attempts run one at a time, with quick reads in between, so that many
-                # searches at once do not delay other requests.
-                async with self._loop_slots.slot(current_tenant.get()):
-                    result = self._try(plan, INLINE_STEPS)
-                    if result is not None:
-                        return result
-                    await asyncio.sleep(0)
+        result = self._quick.attempt(first, BRIEF_STEPS if briefly else INLINE_STEPS)
+        if result is not None:
+            return result
+        for plan in others:
+            # These attempts run one at a time, with quick reads in between, so that many searches
+            # at once do not delay other requests.
+            async with self._loop_slots.slot(current_tenant.get()):
+                result = self._quick.attempt(plan, INLINE_STEPS)
+                if result is not None:
+                    return result
+                await asyncio.sleep(0)
         return await self.read_slowly(last)
 
     async def read_slowly(self, work: Work[T]) -> T:
@@ -244,45 +226,9 @@ class Connections:
             read.interrupt()
         for pool in (self._slow, self._writing):
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+        end_snapshot(self._quick.connection)
         for connection in self._opened:
             connection.close()
-
-    def _try(self, plan: Work[T | None], steps: int) -> T | None:
-        try:
-            return self._within_budget(plan, steps)
-        except ReadInterruptedError:
-            return None
-
-    def _within_budget(self, work: Work[T], steps: int) -> T:
-        _require_whole_pages(self._path, self._page_size)
-        deadline = time.monotonic() + INLINE_SECONDS
-        checks = 0
-
-        def spent() -> bool:
-            nonlocal checks
-            checks += 1
-            return checks > steps // _STEPS_PER_CHECK or time.monotonic() > deadline
-
-        def check() -> None:
-            if spent():
-                raise ReadInterruptedError
-
-        # SQLite counts the steps of each statement anew, so its handler never sees a short
-        # statement. `check` counts the statements instead.
-        self._quick.set_progress_handler(spent, _STEPS_PER_CHECK)
-        try:
-            # All queries of the work see one snapshot, and the file is locked only once.
-            self._quick.execute("BEGIN")
-            self._quick.check = check
-            return work(self._quick)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                raise ReadInterruptedError from error
-            raise
-        finally:
-            self._quick.check = None
-            self._quick.set_progress_handler(None, 0)
-            self._quick.rollback()
 
     async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
         def run() -> T:
@@ -296,6 +242,77 @@ class Connections:
             return work(connection)
 
         return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+class _QuickReads:
+    """Runs reads on the event loop's own connection, each within a budget of its own.
+
+    All reads of one round of the event loop share a snapshot, because to begin one and to end it
+    takes as long as a short read. It ends with a callback that is scheduled before it begins, so
+    whatever the event loop learns of a later commit, it learns after that callback. Only what
+    uvloop calls between two rounds may come before: it calls `OwnWrites.revision` first, which ends
+    the snapshot.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.connection: ReadingConnection = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
+        self.connection.execute("PRAGMA query_only = ON")
+        self.page_size: int = self.connection.execute("PRAGMA page_size").fetchone()[0]
+        self._is_end_scheduled = False
+        self._checks_left = 0
+        self._deadline = 0.0
+        # SQLite counts the steps of each statement anew, so its handler never sees a short
+        # statement. `check` counts the statements instead.
+        self.connection.check = self._check
+
+    def attempt(self, plan: Work[T | None], steps: int) -> T | None:
+        """Run a read; return `None` if it exceeds the budget or does not apply."""
+        try:
+            return self.run(plan, steps)
+        except ReadInterruptedError:
+            return None
+
+    def run(self, work: Work[T], steps: int) -> T:
+        """Run a read.
+
+        Raises:
+            ReadInterruptedError: it exceeds the budget.
+        """
+        self._checks_left = steps // _STEPS_PER_CHECK
+        self._deadline = time.monotonic() + INLINE_SECONDS
+        try:
+            if not self.connection.in_transaction:
+                self._begin()
+            return work(self.connection)
+        except Exception as error:
+            # The next read begins a new snapshot.
+            end_snapshot(self.connection)
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise ReadInterruptedError from error
+            with translated_errors(self._path):
+                raise
+
+    def _begin(self) -> None:
+        _require_whole_pages(self._path, self.page_size)
+        if not self._is_end_scheduled:
+            self._is_end_scheduled = True
+            asyncio.get_running_loop().call_soon(self._end_round)
+        # The budget does not count this statement.
+        sqlite3.Connection.execute(self.connection, "BEGIN")
+        self.connection.set_progress_handler(self._is_spent, _STEPS_PER_CHECK)
+
+    def _end_round(self) -> None:
+        self._is_end_scheduled = False
+        end_snapshot(self.connection)
+
+    def _is_spent(self) -> bool:
+        self._checks_left -= 1
+        return self._checks_left < 0 or time.monotonic() > self._deadline
+
+    def _check(self) -> None:
+        if self._is_spent():
+            raise ReadInterruptedError
 
 
 def find_schema_version(path: Path) -> int | None:
@@ -328,19 +345,6 @@ def _give_way() -> None:
         with suppress(OSError):
             # On Linux, this call sets the priority of one thread, not of the whole process.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SLOW_NICENESS)
-
-
-@contextmanager
-def translated_errors(path: Path) -> Iterator[None]:
-    """Translate errors of the driver and the file system into this project's errors."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        kind = StoreUnavailableError if code in _UNAVAILABLE else StoreError
-        raise kind(f"the store {path} failed: {error}") from error
-    except OSError as error:
-        raise StoreUnavailableError(f"the store {path} failed: {error.strerror}") from error
 
 
 def _connect(path: Path, busy_seconds: float, kind: type[C]) -> C:

@@ -48,6 +48,8 @@ class OwnWrites:
         """
         # Every cached read calls this, and entering a context manager takes as long as the query.
         try:
+            # In a snapshot, the version would be that from its beginning.
+            end_snapshot(self._quick)
             version = _version_of(self._quick)
         except sqlite3.Error:
             with self._translated():
@@ -101,6 +103,13 @@ class OwnWrites:
             return None if self._writing is None else _version_of(self._writing)
         finally:
             self._in_use.release()
+
+
+def end_snapshot(quick: sqlite3.Connection) -> None:
+    """End the read transaction of the connection, if there is one, and the budget of its reads."""
+    if quick.in_transaction:
+        quick.set_progress_handler(None, 0)
+        quick.rollback()
 
 
 def _version_of(connection: sqlite3.Connection) -> int:

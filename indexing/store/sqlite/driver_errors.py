@@ -1,0 +1,40 @@
+"""Translates errors of the driver and the file system into this project's errors."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from indexing.errors import StoreError, StoreUnavailableError
+
+_UNAVAILABLE: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOMEM,
+        # The file was damaged while open; an operator has to restore a good copy.
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+
+
+@contextmanager
+def translated_errors(path: Path) -> Iterator[None]:
+    """Translate errors of the driver and the file system into this project's errors."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        kind = StoreUnavailableError if code in _UNAVAILABLE else StoreError
+        raise kind(f"the store {path} failed: {error}") from error
+    except OSError as error:
+        raise StoreUnavailableError(f"the store {path} failed: {error.strerror}") from error

@@ -285,11 +285,13 @@ class _QuickReads:
             if not self.connection.in_transaction:
                 self._begin()
             return work(self.connection)
+        except ReadInterruptedError:
+            raise
         except Exception as error:
-            # The next read begins a new snapshot.
-            end_snapshot(self.connection)
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise ReadInterruptedError from error
+            # The next read begins a new snapshot, in case this one is of no use.
+            end_snapshot(self.connection)
             with translated_errors(self._path):
                 raise
 

@@ -121,6 +121,14 @@ def make_plan(query: EventQuery) -> EventPlan:
     return EventPlan(BY_TIME, rest=restrictions)
 
 
+def find_excluded_column(query: EventQuery) -> str | None:
+    """Return the `excluded_column` of the query's plan."""
+    if not query.event_types_excluded and not query.triggers_excluded:
+        # Most queries: they need no plan for it.
+        return None
+    return make_plan(query).excluded_column
+
+
 def restrictions_of(query: EventQuery) -> tuple[Restriction, ...]:
     """Return the filters of a query."""
     base_refs = () if query.base_ref is None else (query.base_ref,)

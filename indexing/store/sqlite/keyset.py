@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from indexing.models.paging import Anchor, Page
@@ -32,9 +33,7 @@ class Slice:
         """SQL that is true for the rows of the slice; its parameters are `parameters`."""
         if self.key is None:
             return "1"
-        sign = (">" if self.ascending else "<") + ("=" if self.inclusive else "")
-        marks = ", ".join("?" * len(self.columns))
-        return f"({', '.join(self.columns)}) {sign} ({marks})"
+        return _condition_of(self.columns, ascending=self.ascending, inclusive=self.inclusive)
 
     @property
     def parameters(self) -> tuple[Any, ...]:
@@ -44,13 +43,26 @@ class Slice:
     @property
     def order(self) -> str:
         """The ORDER BY clause."""
-        direction = "" if self.ascending else " DESC"
-        return "ORDER BY " + ", ".join(column + direction for column in self.columns)
+        return _order_of(self.columns, ascending=self.ascending)
 
     @property
     def limited_order(self) -> str:
         """The ORDER BY and LIMIT clauses."""
         return self.order if self.limit is None else f"{self.order} LIMIT {self.limit}"
+
+
+# Each list has few orders, so these texts are built once.
+@cache
+def _condition_of(columns: tuple[str, ...], *, ascending: bool, inclusive: bool) -> str:
+    sign = (">" if ascending else "<") + ("=" if inclusive else "")
+    marks = ", ".join("?" * len(columns))
+    return f"({', '.join(columns)}) {sign} ({marks})"
+
+
+@cache
+def _order_of(columns: tuple[str, ...], *, ascending: bool) -> str:
+    direction = "" if ascending else " DESC"
+    return "ORDER BY " + ", ".join(column + direction for column in columns)
 
 
 def read_page(

@@ -67,7 +67,7 @@ from indexing.store.sqlite import (
     tests,
 )
 from indexing.store.sqlite.connections import Connections
-from indexing.store.sqlite.event_plan import make_plan
+from indexing.store.sqlite.event_plan import find_excluded_column
 from indexing.store.sqlite.insights import SqliteInsights
 from indexing.store.sqlite.notifications import SqliteNotifications
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
@@ -166,7 +166,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         self, query: EventQuery, anchor: Anchor[EventKey], limit: int
     ) -> Page[EventRow]:
         read = partial(events.list_events, query=query, anchor=anchor, limit=limit)
-        if make_plan(query).excluded_column is None:
+        if find_excluded_column(query) is None:
             return await self._connections.read(read)
         return await self._connections.read_by_plans((read,), partial(read, by_complement=True))
 

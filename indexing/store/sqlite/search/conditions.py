@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -30,6 +31,9 @@ _HEAVY_LENGTH: Final = 64
 # the search soon finds a page of them.
 _MANY_TO_LOOK_UP: Final = 5_000
 
+# A request has the same patterns in several plans, and a walk in all of its pages.
+PATTERNS_KEPT: Final = 256
+
 # The condition for quarantines in force on the default branch; the parameter is the current time.
 _IN_FORCE: Final = (
     "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
@@ -51,6 +55,7 @@ def has_heavy_pattern(query: TestQuery) -> bool:
     return any(_is_heavy(pattern) for pattern in patterns)
 
 
+@lru_cache(PATTERNS_KEPT)
 def _is_heavy(pattern: str) -> bool:
     return len(pattern[len(literal_prefix(pattern)) :].strip("*")) > _HEAVY_LENGTH
 
@@ -164,12 +169,13 @@ def _encode_paths(files: FileSelection) -> str:
     return orjson.dumps(files.paths).decode()
 
 
-def _match_file(patterns: Sequence[str]) -> Sql:
+def _match_file(patterns: tuple[str, ...]) -> Sql:
     matching = _match_any("t.filepath", patterns)
     return Sql(f"t.filepath IS NOT NULL AND {matching.text}", matching.values)
 
 
-def _match_any(column: str, patterns: Sequence[str]) -> Sql:
+@lru_cache(PATTERNS_KEPT)
+def _match_any(column: str, patterns: tuple[str, ...]) -> Sql:
     """Build the condition that the text of the column matches any pattern; exact."""
     literals = tuple(p for p in patterns if is_literal(p))
     conditions: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 from indexing import globs
@@ -41,6 +42,11 @@ _ORDERS: Final = {
     TestSort.JOB_NAME: ("job_name", "test_name", "pipeline_name"),
     **{sort: (sort.value, "test_name", "pipeline_name", "job_name") for sort in VALUE_SORTS},
 }
+
+# The rows to keep as identities; each takes about a kilobyte.
+_KEPT: Final = 4_096
+# What `IdentityKey._make` does for a tuple of the right length, in a third of the time.
+_make_key: Final = partial(tuple.__new__, IdentityKey)
 
 _HEALTHY: Final = HEALTH_NUMBERS[HealthStatus.HEALTHY]
 # The sort orders for which an index has the rows of each health status together.
@@ -86,6 +92,7 @@ def read_in_order(
     return Rows(connection, query, repository_id, _source_of(query.sort)).page(anchor, limit)
 
 
+@cache
 def _source_of(sort: TestSort) -> Source:
     index = f"identities_by_{sort.value}"
     is_name = sort in (TestSort.TEST_NAME, TestSort.PIPELINE_NAME, TestSort.JOB_NAME)
@@ -127,7 +134,7 @@ class Rows:
         filters = filter_condition(query)
         bounds = _name_bounds(query, rows)
         shown = _shown_columns(query)
-        columns = ", ".join(_read_columns(query))
+        columns = _read_columns(query.sort, with_metrics=query.with_metrics)
         sql = (
             f"SELECT {shown.text} FROM (SELECT {columns} FROM {self.source.text}"
             f" WHERE repository_id = ? AND {self.source.presence}"
@@ -236,34 +243,48 @@ def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
     return Sql(text, tuple(values))
 
 
-def _read_columns(query: TestQuery) -> Iterable[str]:
+@cache
+def _read_columns(sort: TestSort, *, with_metrics: bool) -> str:
     """Return the columns to read of every match before the page is cut; as few as possible."""
-    sorted_by = (query.sort.value,) if query.sort in VALUE_SORTS else ()
-    metrics = ("test", *METRICS_COLUMNS) if query.with_metrics else ()
-    return dict.fromkeys(("identity_id", *_KEY_COLUMNS, *sorted_by, *metrics))
+    sorted_by = (sort.value,) if sort in VALUE_SORTS else ()
+    metrics = ("test", *METRICS_COLUMNS) if with_metrics else ()
+    return ", ".join(dict.fromkeys(("identity_id", *_KEY_COLUMNS, *sorted_by, *metrics)))
 
 
 def _shown_columns(query: TestQuery) -> Sql:
     """Return the columns of a row of the page `found`: its key, its sort value, its metrics."""
-    value = query.sort.value if query.sort in VALUE_SORTS else "NULL"
-    text = ", ".join(("identity_id", *_KEY_COLUMNS, value))
+    columns = _columns_of_key(query.sort)
     if not query.with_metrics:
-        return Sql(text)
+        return columns
     quarantined = quarantined_condition(query, "found.test")
-    return Sql(f"{text}, {', '.join(METRICS_COLUMNS)}, {quarantined.text}", quarantined.values)
+    metrics = ", ".join(METRICS_COLUMNS)
+    return Sql(f"{columns.text}, {metrics}, {quarantined.text}", quarantined.values)
+
+
+@cache
+def _columns_of_key(sort: TestSort) -> Sql:
+    value = sort.value if sort in VALUE_SORTS else "NULL"
+    return Sql(", ".join(("identity_id", *_KEY_COLUMNS, value)))
 
 
 def _make_identities(query: TestQuery, rows: Iterable[tuple[Any, ...]]) -> list[TestIdentity]:
     """Convert rows with the columns of `_shown_columns` to identities."""
-    make = _identity_with_metrics if query.with_metrics else _identity_of
+    if query.with_metrics:
+        make = _identity_with_metrics
+    else:
+        # A tuple with the value 1 is equal to one with 1.0, so rows with values are not kept.
+        make = _identity_of if query.sort in VALUE_SORTS else _known_identity_of
     # Deriving the id of a test takes less time than looking it up in another table.
     derive_test_id_of = make_test_id_deriver(query.repository)
     return [make(row, derive_test_id_of) for row in rows]
 
 
 def _identity_of(row: tuple[Any, ...], derive_test_id_of: DeriveTestId) -> TestIdentity:
-    identity_id, *key = row
-    return TestIdentity(identity_id, derive_test_id_of(row[2]), IdentityKey(*key))
+    return TestIdentity(row[0], derive_test_id_of(row[2]), _make_key(row[1:]))
+
+
+# Most searches show the tests with the most executions that match, so they have rows in common.
+_known_identity_of: Final = lru_cache(_KEPT)(_identity_of)
 
 
 def _identity_with_metrics(row: tuple[Any, ...], derive_test_id_of: DeriveTestId) -> TestIdentity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
 import orjson
@@ -20,6 +20,7 @@ from indexing.models.tests import (
 )
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.search.conditions import (
+    PATTERNS_KEPT,
     Sql,
     filter_condition,
     has_heavy_pattern,
@@ -64,8 +65,10 @@ class Strategy(NamedTuple):
 
 
 class Narrowing(Enum):
-    """How candidates are found for patterns with wildcards."""
+    """How candidates are found for patterns."""
 
+    # Each pattern is a name.
+    LITERALS = "literals"
     # Not at all: at least one pattern has nothing to look up.
     NOTHING = "nothing"
     RANGES = "ranges"
@@ -87,7 +90,8 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
     Which plan is best is only known while reading, so all but the last are tried within a budget.
     """
     by_candidates = partial(search_candidates, query=query, anchor=anchor, limit=limit)
-    if all(globs.is_literal(pattern) for pattern in query.patterns):
+    narrowing = find_narrowing(query.patterns)
+    if narrowing is Narrowing.LITERALS:
         return Strategy(by_candidates, is_slow=has_large_files(query))
     if has_heavy_pattern(query):
         return Strategy(by_candidates, is_slow=True)
@@ -97,7 +101,7 @@ def choose_strategy(query: TestQuery, anchor: Anchor[IdentityKey], limit: int) -
     few = partial(search_few, query=query, anchor=anchor, limit=limit)
     in_order = partial(search_in_order, query=query, anchor=anchor, limit=limit)
     plans: tuple[Plan | LastPlan, ...]
-    match find_narrowing(query):
+    match narrowing:
         case Narrowing.NOTHING:
             plans, briefly, last = (in_order,), True, in_order
         case Narrowing.RANGES:
@@ -124,11 +128,14 @@ def choose_counts(query: TestQuery, most: int) -> CountStrategy:
     return CountStrategy(narrowed, () if is_narrowed(query) else (by_name,))
 
 
-def find_narrowing(query: TestQuery) -> Narrowing:
-    """Return how `plan.candidates` would narrow the search."""
+@lru_cache(PATTERNS_KEPT)
+def find_narrowing(patterns: tuple[str, ...]) -> Narrowing:
+    """Return how `plan.candidates` would narrow a search for these patterns."""
+    if all(globs.is_literal(pattern) for pattern in patterns):
+        return Narrowing.LITERALS
     found = Narrowing.RANGES
-    is_single = len(query.patterns) == 1
-    for pattern in query.patterns:
+    is_single = len(patterns) == 1
+    for pattern in patterns:
         if globs.literal_prefix(pattern) or (is_single and globs.literal_suffix(pattern)):
             continue
         if all(len(run.encode()) < BIGRAM for run in globs.literal_runs(pattern)):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from indexing.identifiers import derive_repository_id
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.combined_reads import CombinedReads
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.search_queue import SearchQueue
 from indexing.store.elasticsearch.indices.control import Control
@@ -25,6 +26,7 @@ class Cluster:
     """
 
     connection: Connection
+    combined_reads: CombinedReads
     layout: Layout
     control: Control
     slices: TimeSlices

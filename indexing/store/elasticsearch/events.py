@@ -13,7 +13,7 @@ from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_query import TIME, make_query, slices_of
+from indexing.store.elasticsearch.event_query import TIME, every_of, make_query, slices_of
 from indexing.timestamps import to_microseconds
 
 _ORDER: Final = (TIME, "id")
@@ -68,6 +68,7 @@ async def _read_page(
         beside=beside,
         backward=anchor.backward,
         limit=limit,
+        combined=(cluster.combined_reads, EventQuery) if _is_cheap(query, anchor) else None,
     )
     if beside is not None and not there:
         # The cached retention marks may be older than the retention run that dropped the row.
@@ -75,6 +76,11 @@ async def _read_page(
     if beside is not None and not there and retention.reaches(beside.values[0]):
         raise StaleKeyError("retention dropped the event that this page was to continue from")
     return page
+
+
+def _is_cheap(query: EventQuery, anchor: Anchor[EventKey]) -> bool:
+    """Return whether the page is read from the order of the index, without skipping any event."""
+    return not anchor.backward and query == every_of(query)
 
 
 def _row_of(hit: paging.Hit) -> EventRow:

@@ -57,12 +57,12 @@ async def list_quarantines(
     if anchor.key is not None:
         values = (to_microseconds(anchor.key.created_at), str(anchor.key.id))
         beside = paging.Beside(values, {"term": {"quarantine_id": values[1]}})
-    branch = query.branch
+    branch, routing = query.branch, routing_of(query.repository)
     page, _ = await paging.read_page(
         cluster.connection,
         paging.List(
             index=cluster.layout.quarantines,
-            routing=routing_of(query.repository),
+            routing=routing,
             query=_query_of(query),
             order=_ORDER,
             ascending=True,
@@ -73,6 +73,7 @@ async def list_quarantines(
         backward=anchor.backward,
         limit=limit,
         keep=None if branch is None else partial(_keep_applying, branch),
+        combined=(cluster.combined_reads, (QuarantineQuery, routing)),
     )
     return page
 

@@ -45,6 +45,7 @@ from indexing.store.elasticsearch import (
     repository_settings,
     tests,
 )
+from indexing.store.elasticsearch.client.combined_reads import CombinedReads
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import refresh
@@ -97,7 +98,7 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
         control = Control(connection, layout)
         slices = TimeSlices(connection, layout, control)
         leases = RefreshLeases(connection, layout)
-        cluster = Cluster(connection, layout, control, slices, leases)
+        cluster = Cluster(connection, CombinedReads(connection), layout, control, slices, leases)
         try:
             await ensure_layout(connection, layout)
             await fill_rows(cluster, datetime.now(UTC))

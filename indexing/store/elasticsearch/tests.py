@@ -112,7 +112,7 @@ async def get_test(
     cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID
 ) -> TestDetail | None:
     routing = routing_of(repository)
-    known, found = await cluster.connection.get_many(
+    known, found = await cluster.combined_reads.get_many(
         [
             Place(cluster.layout.control, document_id(repository)),
             Place(cluster.layout.tests, str(test_id), routing),

@@ -13,21 +13,23 @@ import logging
 import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from itertools import chain
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
-import orjson
 from elastic_transport import AsyncTransport, NodeConfig
 from elastic_transport.client_utils import url_to_node_config
 from elasticsearch import VERSION, OrjsonSerializer, SerializationError, TransportError
 
-from indexing.errors import StoreUnavailableError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client.compression import (
     GZIP,
     LONG_BODY,
     compress,
     is_worthwhile,
 )
+from indexing.store.elasticsearch.client.documents import Document as Document
+from indexing.store.elasticsearch.client.documents import Version as Version
 from indexing.store.elasticsearch.client.failures import (
     INDEX_GONE,
     describe,
@@ -38,9 +40,11 @@ from indexing.store.elasticsearch.client.failures import (
 from indexing.store.elasticsearch.client.failures import ConflictError as ConflictError
 from indexing.store.elasticsearch.client.failures import TooComplexError as TooComplexError
 from indexing.store.elasticsearch.client.http_node import HttpNode
-from indexing.store.elasticsearch.client.places import Place, Search
+from indexing.store.elasticsearch.client.places import WILDCARDS, Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
+
+T = TypeVar("T")
 
 # The media types name the client's major version, so that a newer server answers in its format.
 _JSON, _NDJSON = (
@@ -64,10 +68,8 @@ _FORMS: Final[dict[str | None, dict[str, str]]] = {
 # A node has fewer search threads than this, so excess requests queue in the node, not here.
 _CONNECTIONS_PER_NODE: Final = 64
 
-# A pattern may match no index. Closed indices are included, so that they raise an error.
-_WILDCARDS: Final = "open,closed"
 _COMPLETE: Final = "?" + urlencode(
-    {"allow_partial_search_results": "false", "expand_wildcards": _WILDCARDS}
+    {"allow_partial_search_results": "false", "expand_wildcards": WILDCARDS}
 )
 
 _MISSING: Final = 404
@@ -95,38 +97,6 @@ READING: Final = Timeouts(total=1.7, attempt=1.6)
 READING_AMONG_SEVERAL: Final = Timeouts(total=1.7, attempt=0.85)
 # Enough for a bulk request of the largest size on a busy cluster, or the election of a new master.
 WRITING: Final = Timeouts(total=60.0, attempt=30.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """The version of a document that was read: its sequence number and primary term."""
-
-    seq_no: int
-    primary_term: int
-
-    @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Self:
-        """Return the version in the answer to a read or write, or in a hit that has it."""
-        return cls(answer["_seq_no"], answer["_primary_term"])
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that make a write fail if the document has changed since."""
-        return {"if_seq_no": self.seq_no, "if_primary_term": self.primary_term}
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A stored document; `version` is for optimistic concurrency control."""
-
-    id: str
-    source: Mapping[str, Any]
-    version: Version
-
-    @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Self:
-        """Return the document in the answer to a read, or in a hit that has its version."""
-        return cls(answer["_id"], answer["_source"], Version.of(answer))
 
 
 class Connection:
@@ -250,7 +220,21 @@ class Connection:
         Documents have all fields except `without`. With `may_be_gone`, a missing index counts as
         empty.
         """
-        documents: list[Document | None] = []
+        found = await self.get_each(
+            places, without=without, may_be_gone=may_be_gone, timeouts=timeouts
+        )
+        return raise_first(found)
+
+    async def get_each(
+        self,
+        places: Sequence[Place],
+        *,
+        without: Sequence[str] = (),
+        may_be_gone: bool = False,
+        timeouts: Timeouts | None = None,
+    ) -> list[Document | StoreError | None]:
+        """Return what `get_many` returns, or an error for each place that cannot be read."""
+        documents: list[Document | StoreError | None] = []
         target = "/_mget" + _query(_source_excludes=",".join(without) or None)
         for start in range(0, len(places), _DOCUMENTS_A_REQUEST):
             docs = [place.asked for place in places[start : start + _DOCUMENTS_A_REQUEST]]
@@ -261,7 +245,7 @@ class Connection:
                 elif may_be_gone and type_of(found["error"]) == INDEX_GONE:
                     documents.append(None)
                 else:
-                    raise error_of(503, found)
+                    documents.append(error_of(503, found))
         return documents
 
     async def put(
@@ -305,7 +289,9 @@ class Connection:
         if routing is not None:
             target += f"&routing={quote(routing, safe='')}"
         answer = await self.request("POST", target, body, timeouts=timeouts)
-        return _checked(answer)
+        if (error := _error_in(answer)) is not None:
+            raise error
+        return answer
 
     async def search_many(
         self,
@@ -314,19 +300,15 @@ class Connection:
         timeouts: Timeouts | None = None,
     ) -> list[Any]:
         """Run several searches in one request; raises the same errors as `search`."""
-        lines: list[bytes] = []
-        for search in searches:
-            header = {
-                "index": search.index,
-                "allow_partial_search_results": False,
-                "expand_wildcards": _WILDCARDS,
-            }
-            header |= {} if search.routing is None else {"routing": search.routing}
-            header |= {} if search.copy is None else {"preference": search.copy}
-            lines += (orjson.dumps(header), orjson.dumps(search.body))
-        body = b"\n".join([*lines, b""])
+        return raise_first(await self.search_each(searches, timeouts=timeouts))
+
+    async def search_each(
+        self, searches: Sequence[Search], *, timeouts: Timeouts | None = None
+    ) -> list[Any]:
+        """Run several searches in one request; return an answer or an error for each."""
+        body = b"\n".join([*chain.from_iterable(search.lines for search in searches), b""])
         answer = await self.request("POST", "/_msearch", body, timeouts=timeouts)
-        return [_checked(response) for response in answer["responses"]]
+        return [_error_in(response) or response for response in answer["responses"]]
 
     async def count(
         self,
@@ -375,15 +357,25 @@ def _document_of(answer: Any) -> Document | None:
     return None
 
 
-def _checked(answer: Any) -> Any:
-    """Return the response of a search; raise an error if it failed or is incomplete."""
+def raise_first(outcomes: Sequence[T | StoreError]) -> list[T]:
+    """Return the outcomes; raise the first error among them."""
+    found = []
+    for outcome in outcomes:
+        if isinstance(outcome, StoreError):
+            raise outcome
+        found.append(outcome)
+    return found
+
+
+def _error_in(answer: Any) -> StoreError | None:
+    """Return the error of a search that failed or is incomplete."""
     if "error" in answer:
-        raise error_of(answer.get("status", 503), answer)
+        return error_of(answer.get("status", 503), answer)
     if answer.get("timed_out") or answer["_shards"]["failed"]:
         failures = answer["_shards"].get("failures")
         why = f" ({describe(failures[0]['reason'])})" if failures else ""
-        raise StoreUnavailableError(f"Elasticsearch gives a part of the answer only{why}")
-    return answer
+        return StoreUnavailableError(f"Elasticsearch gives a part of the answer only{why}")
+    return None
 
 
 def _failure_in(answer: Any) -> Any:

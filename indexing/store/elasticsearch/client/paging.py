@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from indexing.models.paging import Page
+from indexing.store.elasticsearch.client.combined_reads import CombinedReads
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.places import Search
 from indexing.timestamps import to_microseconds
@@ -23,6 +24,8 @@ _MOST_ROWS: Final = 2_000
 # The number of rows to read first if `keep` drops some of them; each further read takes four times
 # as many.
 _FIRST_ROWS: Final = 500
+# The rows of a search that is sent together with others, because their answers are decoded at once.
+_MOST_COMBINED: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +119,12 @@ async def read_page(
     backward: bool,
     limit: int | None,
     keep: Keep | None = None,
+    combined: tuple[CombinedReads, Hashable] | None = None,
 ) -> tuple[Page[R], bool]:
     """Read one page; also return whether the anchor row is still in the list.
 
+    With `combined`, the first search is sent together with those of other pages of that kind,
+    unless the page is long.
     One extra row shows whether the list continues. `keep` drops rows that the query cannot filter;
     reading then continues until the page is full or the list ends.
     """
@@ -133,14 +139,14 @@ async def read_page(
         if keep is not None:
             size, candidates = candidates, min(4 * candidates, _MOST_ROWS)
         body = parts[0].body(backward=backward, size=size)
-        if first is None:
-            answer = await connection.search(rows.index, body, routing=rows.routing)
-        else:
-            answer, itself = await connection.search_many(
-                [Search(rows.index, each, rows.routing) for each in (body, _presence(rows, first))]
-            )
-            there = bool(itself["hits"]["hits"])
-            first = None
+        bodies = (body,) if first is None else (body, _presence(rows, first))
+        searches = [Search(rows.index, each, rows.routing) for each in bodies]
+        answer, *itself = await _search(
+            connection, searches, combined if size <= _MOST_COMBINED else None
+        )
+        first = combined = None
+        if itself:
+            there = bool(itself[0]["hits"]["hits"])
         hits = parts[0].hits_of(answer)
         kept = hits if keep is None else await keep(hits)
         # Build only the rows that fit on the page.
@@ -158,6 +164,20 @@ async def read_page(
         found.reverse()
         return Page(tuple(found), has_previous=goes_on, has_next=behind), there
     return Page(tuple(found), has_previous=behind, has_next=goes_on), there
+
+
+async def _search(
+    connection: Connection,
+    searches: Sequence[Search],
+    combined: tuple[CombinedReads, Hashable] | None,
+) -> Sequence[Any]:
+    if combined is not None:
+        reads, kind = combined
+        return await reads.search(kind, searches)
+    if len(searches) > 1:
+        return await connection.search_many(searches)
+    (only,) = searches
+    return [await connection.search(only.index, only.body, routing=only.routing)]
 
 
 async def _lies_behind(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+import orjson
+
+# A pattern may match no index. Closed indices are included, so that they raise an error.
+WILDCARDS: Final = "open,closed"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a document; with `fields`, only these fields of it are read."""
+    """The place of a document; with `fields`, a tuple, only these fields of it are read."""
 
     index: str
     id: str
@@ -38,3 +43,17 @@ class Search:
     body: Mapping[str, Any]
     routing: str | None = None
     copy: str | None = None
+
+    @property
+    def lines(self) -> tuple[bytes, bytes]:
+        """The search in the format of a request for several searches."""
+        header: dict[str, Any] = {
+            "index": self.index,
+            "allow_partial_search_results": False,
+            "expand_wildcards": WILDCARDS,
+        }
+        if self.routing is not None:
+            header["routing"] = self.routing
+        if self.copy is not None:
+            header["preference"] = self.copy
+        return orjson.dumps(header), orjson.dumps(self.body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from indexing.models.paging import Anchor, Page
 from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.client.combined_reads import CombinedReads
 from indexing.store.elasticsearch.client.connection import TooComplexError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.search.quarantined import find_quarantined, mark_quarantined
@@ -29,6 +30,7 @@ from indexing.store.elasticsearch.search.query import (
     choose_width,
     files_clause,
     is_cheap,
+    is_prefix,
     is_tied,
     make_query,
     name_in,
@@ -45,6 +47,9 @@ METRICS_FIELDS: Final[Mapping[str, Any]] = {
     **MISSING,
     "latest_verdicts": "",
 }
+
+# A search with more patterns has a request of its own.
+_FEW_PATTERNS: Final = 4
 
 _COUNT: Final = "executions_count"
 _COUNTED_AT_ONCE: Final = 500
@@ -157,8 +162,25 @@ async def _search(
         backward=anchor.backward,
         limit=limit,
         keep=None if exact else _Matcher(query).keep,
+        combined=_combined(cluster, query, prepared, width, backward=anchor.backward),
     )
     return await mark_quarantined(cluster, query, page) if query.with_metrics else page
+
+
+def _combined(
+    cluster: Cluster, query: TestQuery, prepared: Prepared, width: Width, *, backward: bool
+) -> tuple[CombinedReads, Hashable] | None:
+    """Return how to send the search together with others that walk as many names as it does."""
+    patterns = (*query.patterns, *query.patterns_excluded, *query.filepaths)
+    if (
+        width is not Width.EXACT
+        or len(patterns) > _FEW_PATTERNS
+        or not is_cheap(patterns)
+        or prepared != Prepared()
+    ):
+        return None
+    are_prefixes = all(map(is_prefix, patterns))
+    return cluster.combined_reads, (query.repository, query.sort, backward, are_prefixes)
 
 
 async def find_identity(

@@ -133,6 +133,11 @@ def is_cheap(patterns: Sequence[str]) -> bool:
     return len(globs) <= CHEAP_PATTERNS and sum(map(cost_of, globs)) <= CHEAP_COST
 
 
+def is_prefix(pattern: str) -> bool:
+    """Return whether the pattern walks only names that match it."""
+    return pattern[len(literal_prefix(pattern)) :].strip("*") == ""
+
+
 def key_of(routing: str, text: str) -> str:
     """Return the value of the field `key` for a name, or of `file_key` for a file."""
     return f"{routing}\0{text}"
@@ -243,7 +248,7 @@ def _any_clause(clauses: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _pattern_clause(pattern: str, routing: str, field: str) -> dict[str, Any]:
     prefix = literal_prefix(pattern)
-    if pattern[len(prefix) :].strip("*") == "":
+    if is_prefix(pattern):
         key = key_of(routing, prefix)
         if len(key.encode("utf-16-le", "surrogatepass")) <= 2 * _MAX_PREFIX:
             return {"prefix": {field: {"value": key}}}

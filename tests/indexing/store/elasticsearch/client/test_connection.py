@@ -4,74 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import Callable
 
 import pytest
 from aiohttp import web
 from pytest_aiohttp.plugin import AiohttpServer
-from yarl import URL
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client import connection as client
 from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Timeouts
 from indexing.store.elasticsearch.client.places import Search
-
-PASSWORD: Final = "hunter2"
-EMPTY: Final = b'{"timed_out": false, "_shards": {"failed": 0}, "hits": {"hits": []}}'
-
-Handler = Callable[[web.Request], Awaitable[web.Response]]
-
-
-def _json(body: bytes, status: int = 200, **headers: str) -> web.Response:
-    return web.Response(
-        status=status, body=body, content_type="application/json", headers=headers or None
-    )
-
-
-def _failure(status: int, kind: str) -> web.Response:
-    return _json(b'{"error": {"type": "%s", "reason": "why"}}' % kind.encode(), status)
-
-
-class Nodes:
-    """Stand-ins that answer every request as a test tells them to, and what they were sent."""
-
-    def __init__(self, start: AiohttpServer) -> None:
-        self._start = start
-        self.handler: Handler | None = None
-        self.asked: list[tuple[URL, web.Request]] = []
-
-    def say(self, *responses: Callable[[], web.Response]) -> None:
-        """Give these responses in turn, and the last one for good."""
-        waiting = list(responses)
-
-        async def answer(_: web.Request) -> web.Response:
-            return (waiting.pop(0) if len(waiting) > 1 else waiting[0])()
-
-        self.handler = answer
-
-    @asynccontextmanager
-    async def connect(
-        self, *users: str | None, api_key: str | None = None
-    ) -> AsyncIterator[Connection]:
-        """Connect to one node for each user, whose password is in the URL."""
-        urls = []
-        for user in users or (None,):
-            application = web.Application()
-            application.router.add_route("*", "/{path:.*}", self._answer)
-            address = (await self._start(application)).make_url("/")
-            urls.append(address.with_user(user).with_password(user and PASSWORD))
-        connection = Connection([str(url) for url in urls], api_key)
-        try:
-            yield connection
-        finally:
-            await connection.close()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        self.asked.append((request.url, request))
-        assert self.handler is not None
-        return await self.handler(request)
+from tests.indexing.store.elasticsearch.client.nodes import (
+    EMPTY,
+    PASSWORD,
+    Nodes,
+    failure_response,
+    json_response,
+)
 
 
 @pytest.fixture
@@ -80,7 +29,7 @@ def nodes(aiohttp_server: AiohttpServer) -> Nodes:
 
 
 async def test_a_response_that_does_not_name_the_product_is_used(nodes: Nodes) -> None:
-    nodes.say(lambda: _json(EMPTY))
+    nodes.say(lambda: json_response(EMPTY))
     async with nodes.connect() as connection:
         for _ in range(2):
             assert (await connection.search("events", {}))["hits"] == {"hits": []}
@@ -88,7 +37,7 @@ async def test_a_response_that_does_not_name_the_product_is_used(nodes: Nodes) -
 
 async def test_deprecation_warnings_of_the_cluster_are_dropped(nodes: Nodes) -> None:
     # pytest raises every warning.
-    nodes.say(lambda: _json(EMPTY, Warning='299 Elasticsearch-9.0.0 "deprecated"'))
+    nodes.say(lambda: json_response(EMPTY, Warning='299 Elasticsearch-9.0.0 "deprecated"'))
     async with nodes.connect() as connection:
         assert (await connection.search("events", {}))["hits"] == {"hits": []}
 
@@ -98,7 +47,7 @@ async def test_deprecation_warnings_of_the_cluster_are_dropped(nodes: Nodes) -> 
     [
         lambda: web.Response(body=b"<html>a proxy</html>", content_type="text/html"),
         lambda: web.Response(body=b"\xff\xfe", content_type="application/octet-stream"),
-        lambda: _json(b'{"hits": '),
+        lambda: json_response(b'{"hits": '),
     ],
     ids=["a page", "bytes", "half a document"],
 )
@@ -113,9 +62,9 @@ async def test_what_no_node_says_means_unavailable(
 
 async def test_a_passing_failure_is_repeated(nodes: Nodes) -> None:
     nodes.say(
-        lambda: _failure(503, "no_master"),
+        lambda: failure_response(503, "no_master"),
         lambda: web.Response(body=b"<html>a proxy</html>", content_type="text/html", status=502),
-        lambda: _json(EMPTY),
+        lambda: json_response(EMPTY),
     )
     async with nodes.connect() as connection:
         assert (await connection.search("events", {}))["hits"] == {"hits": []}
@@ -123,15 +72,15 @@ async def test_a_passing_failure_is_repeated(nodes: Nodes) -> None:
 
 
 async def test_a_permanent_failure_is_raised_with_its_reason_and_not_retried(nodes: Nodes) -> None:
-    nodes.say(lambda: _failure(400, "parsing_exception"))
+    nodes.say(lambda: failure_response(400, "parsing_exception"))
     async with nodes.connect() as connection:
         with pytest.raises(StoreError, match="answers 400 \\(parsing_exception: why\\)"):
             await connection.search("events", {})
     assert len(nodes.asked) == 1
 
 
-async def test_a_status_that_the_caller_allows_is_no_failure(nodes: Nodes) -> None:
-    nodes.say(lambda: _failure(409, "version_conflict"))
+async def test_a_status_that_the_caller_allows_is_nofailure_response(nodes: Nodes) -> None:
+    nodes.say(lambda: failure_response(409, "version_conflict"))
     async with nodes.connect() as connection:
         answer = await connection.request("DELETE", "/events/_doc/1", allow={409})
         assert answer["error"]["type"] == "version_conflict"
@@ -140,7 +89,7 @@ async def test_a_status_that_the_caller_allows_is_no_failure(nodes: Nodes) -> No
 
 
 async def test_the_format_of_one_version_is_requested(nodes: Nodes) -> None:
-    nodes.say(lambda: _json(b"{}"))
+    nodes.say(lambda: json_response(b"{}"))
     async with nodes.connect() as connection:
         await connection.request("GET", "/")
         await connection.request("PUT", "/events", {"settings": {}})
@@ -160,7 +109,7 @@ async def test_the_format_of_one_version_is_requested(nodes: Nodes) -> None:
 
 
 async def test_each_node_gets_the_credentials_of_its_own_url(nodes: Nodes) -> None:
-    nodes.say(lambda: _json(b"{}"))
+    nodes.say(lambda: json_response(b"{}"))
     users = {"Basic " + base64.b64encode(f"{name}:{PASSWORD}".encode()).decode() for name in "ab"}
     async with nodes.connect("a", "b", None) as connection:
         for _ in range(6):
@@ -171,7 +120,7 @@ async def test_each_node_gets_the_credentials_of_its_own_url(nodes: Nodes) -> No
 
 
 async def test_an_api_key_goes_to_every_node_and_into_no_message(nodes: Nodes) -> None:
-    nodes.say(lambda: _failure(401, "security_exception"))
+    nodes.say(lambda: failure_response(401, "security_exception"))
     async with nodes.connect("a", None, api_key="c2VjcmV0") as connection:
         for _ in range(2):
             with pytest.raises(StoreUnavailableError) as raised:
@@ -201,7 +150,7 @@ async def test_a_search_with_the_whole_time_of_a_read_is_not_moved_to_another_no
     async def answer(request: web.Request) -> web.Response:
         begun.set()
         await answered.wait()
-        return _json(b'{"responses": [%s]}' % EMPTY)
+        return json_response(b'{"responses": [%s]}' % EMPTY)
 
     nodes.handler = answer
     async with nodes.connect(None, None) as connection:

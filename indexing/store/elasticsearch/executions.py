@@ -20,6 +20,7 @@ from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.existing_ids import find_existing
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
@@ -32,7 +33,7 @@ from indexing.store.elasticsearch.derived.dirty_markers import (
     write_markers,
 )
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
-from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.indices.slices import slice_of
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
 from indexing.store.elasticsearch.pull_requests import pull_document
@@ -113,7 +114,7 @@ async def _write(
     results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
     given = _list_results(repository, results)
-    retention, there = await _look_up(cluster, repository, given)
+    state, there = await _look_up(cluster, repository, given)
     if not given:
         return ExecutionCount(0, 0)
     routing = routing_of(repository)
@@ -124,7 +125,7 @@ async def _write(
     counted = frozenset((each.run.arrival_id, day_of(each.execution.finished_at)) for each in given)
     follow_up = FollowUp(runs=jobs, arrivals=counted)
     before = marker_operation(cluster, marker_id, routing, names, ahead=True, follow_up=follow_up)
-    planning = _plan(cluster, routing, given, retention, there)
+    planning = _plan(cluster, routing, given, state, there)
     if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
         operations, _ = await run_both(planning, _mark_before(cluster, before, routing, names))
     else:
@@ -169,7 +170,15 @@ async def _mark_before(
 ) -> None:
     """Write the marker and register new tests, before any of their executions is written."""
     operations = [marker]
-    operations += [
+    if len(names) > SMALL_WRITE:
+        # Most tests of a large load are known. To look one up costs less than to create it in vain.
+        _, known = await run_both(
+            bulk.send(cluster.connection, operations, visible=False),
+            find_existing(cluster.connection, cluster.layout.tests, list(names), routing),
+        )
+        names = {test: name for test, name in names.items() if test not in known}
+        operations = []
+    new = [
         Operation(
             "create",
             cluster.layout.tests,
@@ -180,10 +189,10 @@ async def _mark_before(
         )
         for test_id, name in names.items()
     ]
-    outcomes = await bulk.send(cluster.connection, operations, visible=False)
+    outcomes = await bulk.send(cluster.connection, [*operations, *new], visible=False)
     # The refresh of this process need not read the tests that are new.
     yielder = LoopYielder()
-    for operation, outcome in zip(operations[1:], outcomes[1:], strict=True):
+    for operation, outcome in zip(new, outcomes[len(operations) :], strict=True):
         if outcome.done:
             cluster.written_tests.keep(routing, operation.id, operation.source, outcome.written)
             await yielder.yield_if_due()
@@ -193,7 +202,7 @@ async def _plan(
     cluster: Cluster,
     routing: str,
     results: Sequence[_Result],
-    retention: Retention,
+    state: State,
     there: Mapping[str, _Place] | None,
 ) -> dict[int, Operation]:
     """Return the writes of new executions, by their position in `results`.
@@ -202,14 +211,14 @@ async def _plan(
     """
     if there is None:
         executions = [result.execution for result in results]
-        there = await _find_stored(cluster, routing, executions, retention)
+        there = await _find_stored(cluster, routing, executions, state)
     operations: dict[int, Operation] = {}
     yielder = LoopYielder()
     for number, result in enumerate(results):
         place = there.get(result.execution.id.hex())
         if place is not None and not place.dropped:
             continue
-        operations[number] = _operation_of(cluster, routing, result, retention.epoch, place)
+        operations[number] = _operation_of(cluster, routing, result, state.retention.epoch, place)
         await yielder.yield_if_due()
     return operations
 
@@ -233,10 +242,10 @@ class _Place:
 
 async def _look_up(
     cluster: Cluster, repository: RepositoryName, results: Sequence[_Result]
-) -> tuple[Retention, dict[str, _Place] | None]:
+) -> tuple[State, dict[str, _Place] | None]:
     """Check that the repository is known, and look up stored executions if they are few.
 
-    Returns None for the executions if a search has to find them. The time of an execution
+    Returns None for the executions if `_find_stored` has to find them. The time of an execution
     determines its slice, and a repeated upload may report another time. So all slices are searched
     for the ids. Within a slice, an id cannot be written twice.
 
@@ -257,7 +266,7 @@ async def _look_up(
     state, documents = await read_known(cluster, repository, places)
     new = sorted(state.slices.difference(known))
     if places_in(state.slices) is None:
-        return state.retention, None
+        return state, None
     more = places_in(new) or []
     documents += await cluster.connection.get_many(more, may_be_gone=True, timeouts=WRITING)
     found: dict[str, _Place] = {}
@@ -266,33 +275,44 @@ async def _look_up(
             dropped = state.retention.is_dropped(document.source, TIME)
             if not dropped or document.id not in found:
                 found[document.id] = _Place(place.index, dropped=dropped)
-    return state.retention, found
+    return state, found
 
 
 async def _find_stored(
-    cluster: Cluster,
-    routing: str,
-    executions: Sequence[Execution],
-    retention: Retention,
+    cluster: Cluster, routing: str, executions: Sequence[Execution], state: State
 ) -> dict[str, _Place]:
+    """Return the places of those of many executions that are stored.
+
+    A load writes into one slice, most often. Its executions are looked up there, because a search
+    would need a refresh, which writes a segment. In the other slices, a refresh finds nothing new.
+    """
+    connection, layout = cluster.connection, cluster.layout
     if len(executions) > SMALL_WRITE:
-        await cluster.connection.write_priority.give_way()
-    await cluster.connection.refresh(cluster.layout.executions)
+        await connection.write_priority.give_way()
+    ids = [execution.id.hex() for execution in executions]
+    own = {_slice_of(cluster, execution) for execution in executions}
     found: dict[str, _Place] = {}
-    for start in range(0, len(executions), _IDS_AT_ONCE):
-        ids = [execution.id.hex() for execution in executions[start : start + _IDS_AT_ONCE]]
+    searched = layout.executions
+    if len(own) == 1:
+        (index,) = own
+        stored = await find_existing(connection, index, ids, routing, (TIME, "epoch"))
+        for execution_id, source in stored.items():
+            found[execution_id] = _Place(index, dropped=state.retention.is_dropped(source, TIME))
+        if not state.slices - own:
+            return found
+        searched += f",-{index}"
+    await connection.refresh(searched)
+    for start in range(0, len(ids), _IDS_AT_ONCE):
         body = {
             "size": _ROWS_A_PAGE,
-            "query": {"ids": {"values": ids}},
+            "query": {"ids": {"values": ids[start : start + _IDS_AT_ONCE]}},
             # The time determines the slice, so id and time are unique together.
             "sort": [{"execution_id": "asc"}, {TIME: "asc"}],
             "_source": [TIME, "epoch"],
         }
-        async for hits in scan(
-            cluster.connection, cluster.layout.executions, body, routing=routing
-        ):
+        async for hits in scan(connection, searched, body, routing=routing):
             for hit in hits:
-                dropped = retention.is_dropped(hit["_source"], TIME)
+                dropped = state.retention.is_dropped(hit["_source"], TIME)
                 if not dropped or hit["_id"] not in found:
                     found[hit["_id"]] = _Place(hit["_index"], dropped=dropped)
     return found

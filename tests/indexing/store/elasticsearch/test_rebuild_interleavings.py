@@ -48,11 +48,11 @@ def creates(method: str, target: str, _: Any) -> bool:
 
 
 def marks(_: str, target: str, body: Any) -> bool:
-    return target == "/_bulk" and b"-stale" in body
+    return target.startswith("/_bulk") and b"-stale" in body
 
 
 def fills(_: str, target: str, body: Any) -> bool:
-    return target == "/_bulk" and b"-identities-" in body
+    return target.startswith("/_bulk") and b"-identities-" in body
 
 
 def retires(_: str, target: str, body: Any) -> bool:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
-from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from indexing.failures.fingerprint import identify_failure
+import orjson
+
 from indexing.health.window import day_of
-from indexing.identifiers import derive_arrival_id, derive_run_id, derive_test_id
 from indexing.models.executions import Execution, Run
-from indexing.models.tests import METADATA_FIELDS
-from indexing.models.trends import duration_of
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
@@ -33,14 +29,12 @@ from indexing.store.elasticsearch.derived.dirty_markers import (
     write_markers,
 )
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.execution_documents import Result, list_results
 from indexing.store.elasticsearch.indices.control import State
-from indexing.store.elasticsearch.indices.slices import slice_of
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
-from indexing.store.elasticsearch.pull_requests import pull_document
 from indexing.store.elasticsearch.repositories import read_known
 from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.interface import ExecutionCount
-from indexing.timestamps import to_microseconds
 from indexing.yielding import LoopYielder
 
 # The most ids in one search, and the rows of one page of it. An id may have several rows: one that
@@ -53,48 +47,6 @@ _LOOKED_UP_AT_ONCE: Final = 500
 # The most executions in one marker. That is several hundred KiB, and a refresh reads a hundred
 # markers at once.
 _ARRIVALS_A_MARKER: Final = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownRun:
-    """A run, and the ids that its executions share."""
-
-    run: Run
-    id: str
-    arrival_id: str
-
-    @classmethod
-    def of(cls, repository: RepositoryName, run: Run) -> _KnownRun:
-        return cls(
-            run, derive_run_id(repository, run).hex(), derive_arrival_id(repository, run).hex()
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """An execution, its run, and the id of its test, also as text."""
-
-    run: _KnownRun
-    execution: Execution
-    test_id: uuid.UUID
-    test: str
-
-
-def _list_results(
-    repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
-) -> list[_Result]:
-    """Return every execution with its ids, each of which is derived once."""
-    test_ids: dict[str, tuple[uuid.UUID, str]] = {}
-    listed = []
-    for run, executions in results.items():
-        known = _KnownRun.of(repository, run)
-        for execution in executions:
-            ids = test_ids.get(execution.test_name)
-            if ids is None:
-                test_id = derive_test_id(repository, execution.test_name)
-                ids = test_ids[execution.test_name] = (test_id, str(test_id))
-            listed.append(_Result(known, execution, *ids))
-    return listed
 
 
 async def write_results(
@@ -113,7 +65,7 @@ async def _write(
     repository: RepositoryName,
     results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
-    given = _list_results(repository, results)
+    given = list_results(cluster.layout, repository, results)
     state, there = await _look_up(cluster, repository, given)
     if not given:
         return ExecutionCount(0, 0)
@@ -126,7 +78,7 @@ async def _write(
     follow_up = FollowUp(runs=jobs, arrivals=counted)
     before = marker_operation(cluster, marker_id, routing, names, ahead=True, follow_up=follow_up)
     planning = _plan(cluster, routing, given, state, there)
-    if cluster.slices.are_known(_slice_of(cluster, each.execution) for each in given):
+    if cluster.slices.are_known({each.stored_in for each in given}):
         operations, _ = await run_both(planning, _mark_before(cluster, before, routing, names))
     else:
         operations = await planning
@@ -150,7 +102,7 @@ async def _write(
 
 
 def _arrivals_of(
-    results: Sequence[_Result], outcomes: Sequence[Outcome | None]
+    results: Sequence[Result], outcomes: Sequence[Outcome | None]
 ) -> dict[str, list[Arrival]] | None:
     """Return the arrivals for the marker; None if they are too many for one marker."""
     if len(results) > _ARRIVALS_A_MARKER:
@@ -178,14 +130,15 @@ async def _mark_before(
         )
         names = {test: name for test, name in names.items() if test not in known}
         operations = []
+    # The roll-ups are empty and not None: they are known, because no execution is stored.
+    empty = source_of(StoredTest("", rollups=()), "", routing)
     new = [
         Operation(
             "create",
             cluster.layout.tests,
             test_id,
             routing,
-            # The roll-ups are empty and not None: they are known, because no execution is stored.
-            source_of(StoredTest(name, rollups=()), test_id, routing),
+            text=orjson.dumps(empty | {"test_id": test_id, "test_name": name}),
         )
         for test_id, name in names.items()
     ]
@@ -194,14 +147,14 @@ async def _mark_before(
     yielder = LoopYielder()
     for operation, outcome in zip(new, outcomes[len(operations) :], strict=True):
         if outcome.done:
-            cluster.written_tests.keep(routing, operation.id, operation.source, outcome.written)
+            cluster.written_tests.keep(routing, operation.id, operation.text, outcome.written)
             await yielder.yield_if_due()
 
 
 async def _plan(
     cluster: Cluster,
     routing: str,
-    results: Sequence[_Result],
+    results: Sequence[Result],
     state: State,
     there: Mapping[str, _Place] | None,
 ) -> dict[int, Operation]:
@@ -210,15 +163,14 @@ async def _plan(
     `there` has the stored executions by id; None if they have yet to be searched for.
     """
     if there is None:
-        executions = [result.execution for result in results]
-        there = await _find_stored(cluster, routing, executions, state)
+        there = await _find_stored(cluster, routing, results, state)
     operations: dict[int, Operation] = {}
     yielder = LoopYielder()
     for number, result in enumerate(results):
-        place = there.get(result.execution.id.hex())
+        place = there.get(result.id)
         if place is not None and not place.dropped:
             continue
-        operations[number] = _operation_of(cluster, routing, result, state.retention.epoch, place)
+        operations[number] = _operation_of(routing, result, state.retention.epoch, place)
         await yielder.yield_if_due()
     return operations
 
@@ -241,7 +193,7 @@ class _Place:
 
 
 async def _look_up(
-    cluster: Cluster, repository: RepositoryName, results: Sequence[_Result]
+    cluster: Cluster, repository: RepositoryName, results: Sequence[Result]
 ) -> tuple[State, dict[str, _Place] | None]:
     """Check that the repository is known, and look up stored executions if they are few.
 
@@ -252,7 +204,7 @@ async def _look_up(
     Raises:
         UnknownRepositoryError: nobody has registered the repository.
     """
-    ids = [result.execution.id.hex() for result in results]
+    ids = [result.id for result in results]
 
     def places_in(slices: Collection[str]) -> list[Place] | None:
         if not ids or len(ids) * len(slices) > _LOOKED_UP_AT_ONCE:
@@ -279,7 +231,7 @@ async def _look_up(
 
 
 async def _find_stored(
-    cluster: Cluster, routing: str, executions: Sequence[Execution], state: State
+    cluster: Cluster, routing: str, results: Sequence[Result], state: State
 ) -> dict[str, _Place]:
     """Return the places of those of many executions that are stored.
 
@@ -287,10 +239,10 @@ async def _find_stored(
     would need a refresh, which writes a segment. In the other slices, a refresh finds nothing new.
     """
     connection, layout = cluster.connection, cluster.layout
-    if len(executions) > SMALL_WRITE:
+    if len(results) > SMALL_WRITE:
         await connection.write_priority.give_way()
-    ids = [execution.id.hex() for execution in executions]
-    own = {_slice_of(cluster, execution) for execution in executions}
+    ids = [result.id for result in results]
+    own = {result.stored_in for result in results}
     found: dict[str, _Place] = {}
     searched = layout.executions
     if len(own) == 1:
@@ -318,53 +270,7 @@ async def _find_stored(
     return found
 
 
-def _slice_of(cluster: Cluster, execution: Execution) -> str:
-    return cluster.layout.executions_of(slice_of(execution.finished_at))
-
-
-def _operation_of(
-    cluster: Cluster,
-    routing: str,
-    result: _Result,
-    epoch: int,
-    place: _Place | None,
-) -> Operation:
-    known, execution = result.run, result.execution
-    run = known.run
-    index = _slice_of(cluster, execution)
-    failure_id = identify_failure(result.test_id, execution)
-    trace = execution.failure_trace
-    overwrites = place is not None and place.index == index
-    source: dict[str, Any] = {
-        "repository_id": routing,
-        "execution_id": execution.id.hex(),
-        "test_id": result.test,
-        "run": known.id,
-        "arrival": known.arrival_id,
-        "run_id": run.run_id,
-        "attempt": run.attempt,
-        "pipeline_name": run.pipeline_name,
-        "job_name": run.job_name,
-        "branch": run.branch,
-        "commit": run.commit,
-        "pull_number": run.pull_number,
-        "pull": pull_document(run.pull),
-        "job_url": run.job_url,
-        "conclusion": execution.conclusion.value,
-        TIME: to_microseconds(execution.finished_at),
-        "needed_retries": execution.needed_retries,
-        "duration": execution.duration,
-        "failure_type": execution.failure_type,
-        "failure_message": execution.failure_message,
-        "failure_id": None if failure_id is None else str(failure_id),
-        "failure_trace": None if trace is None else b64encode(trace).decode(),
-        "epoch": epoch,
-    }
-    microseconds = duration_of(execution.duration)
-    if microseconds is not None:
-        source["microseconds"] = microseconds
-    source |= {field: getattr(execution, field) for field in METADATA_FIELDS}
-    # Leave out missing values: most executions did not fail and have few fields.
-    source = {name: value for name, value in source.items() if value is not None}
+def _operation_of(routing: str, result: Result, epoch: int, place: _Place | None) -> Operation:
+    overwrites = place is not None and place.index == result.stored_in
     action: bulk.Action = "index" if overwrites else "create"
-    return Operation(action, index, execution.id.hex(), routing, source)
+    return Operation(action, result.stored_in, result.id, routing, text=result.encode(epoch))

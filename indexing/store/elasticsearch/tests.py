@@ -82,6 +82,11 @@ class StoredTest:
     history: str | None = None
     lasting_verdicts: str | None = None
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever derived for it: it is as a load registers it."""
+        return self.branch is None and self.rollups == () and not self.identities
+
     def bounds_on(self, branch: str) -> TestHealth:
         """Return the health; without its bounds if they are of another branch."""
         if self.branch == branch:

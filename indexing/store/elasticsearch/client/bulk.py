@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -49,7 +49,10 @@ Action = Literal["create", "index", "delete"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One document to write or delete; `guard` holds the parameters of its version check."""
+    """One document to write or delete; `guard` holds the parameters of its version check.
+
+    `text` is the document as JSON, instead of `source`, if the caller has encoded it.
+    """
 
     action: Action
     index: str
@@ -57,6 +60,7 @@ class Operation:
     routing: str | None
     source: Mapping[str, Any] | None = None
     guard: Mapping[str, Any] | None = None
+    text: bytes | None = None
 
     def encode(self) -> bytes:
         """Return the lines of the bulk request."""
@@ -65,11 +69,12 @@ class Operation:
             about["routing"] = self.routing
         about.update(self.guard or {})
         line = orjson.dumps({self.action: about}) + b"\n"
+        if self.text is not None:
+            return line + self.text + b"\n"
         return line if self.source is None else line + orjson.dumps(self.source) + b"\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of one operation: an HTTP status, and the cluster's error if it failed.
 
     `version` counts the writes of the document, including this one. `written` is what the next

@@ -7,12 +7,11 @@ an execution that was stored before, a marker contains only the id.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from indexing.health.observations import Observation
 from indexing.models.executions import Conclusion, Execution, Run
-from indexing.models.tests import METADATA_FIELDS, TestMetadata
+from indexing.models.tests import METADATA_FIELDS, TestMetadata, metadata_values
 from indexing.store.elasticsearch.pull_requests import pull_document, pull_of
 from indexing.timestamps import to_microseconds
 
@@ -21,8 +20,7 @@ from indexing.timestamps import to_microseconds
 _ID_DIGITS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """One execution: `run` is the id of its run; `facts` is None if it was stored before."""
 
     id: str
@@ -84,10 +82,8 @@ def arrival_of(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> 
     # Tests show a pull request only for their first failure.
     if execution.conclusion is Conclusion.FAILED:
         facts["pull"] = pull_document(run.pull)
-    for field in METADATA_FIELDS:
-        value = getattr(execution, field)
-        if value is not None:
-            facts[field] = value
+    stated = zip(METADATA_FIELDS, metadata_values(execution), strict=True)
+    facts |= {field: value for field, value in stated if value is not None}
     return Arrival(short_id(execution.id.hex()), run_id, facts)
 
 

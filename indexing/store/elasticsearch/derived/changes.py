@@ -55,6 +55,9 @@ def _operations_of(
     cluster: Cluster, result: Result, version: int, there: Mapping[str, Any] | None
 ) -> Iterator[Operation]:
     """Yield the writes for one test; `there` has its stored documents, if they were looked up."""
+    if there is None and not _is_unsure(result) and result.before.history == result.after.history:
+        # Equal texts have equal rows. Most loads change no health.
+        return
     test_id, name = result.test.test_id, result.test.test_name
     repository, routing = result.rules.repository.name, result.rules.executions.routing
     before: set[Row] = set()

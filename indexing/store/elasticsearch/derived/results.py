@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+import orjson
+
 from indexing.health.history import write_history
 from indexing.health.lasting_verdicts import write_lasting
 from indexing.health.rules import Job, judge_rollups
@@ -107,9 +109,9 @@ class Result:
     def test_operation(self, index: str) -> Operation:
         """Return the write of the test's document; it fails if the version has changed."""
         routing = self.rules.executions.routing
-        source = source_of(self.after, self.test.test_id, routing)
+        text = orjson.dumps(source_of(self.after, self.test.test_id, routing))
         guard = self.version.parameters
-        return Operation("index", index, self.test.test_id, routing, source, guard)
+        return Operation("index", index, self.test.test_id, routing, guard=guard, text=text)
 
     def row_operations(self, indices: Mapping[str, bool], version: int) -> Iterator[Operation]:
         """Yield the writes of search rows, and the deletions of rows that no longer exist.
@@ -165,7 +167,11 @@ def judge_test(
         flaky_detection=rules.repository.flaky_detection,
         before=test.bounds_on(rules.repository.default_branch),
     )
-    judgement = evaluate(rollups.rollups, rollups.fresh)
+    judgement = rollups.judgement
+    if judgement is None:
+        judgement = evaluate(rollups.rollups, rollups.fresh)
+    elif not rules.repository.flaky_detection:
+        judgement = replace(judgement, flaky_detection=False)
     return JudgedTest(test_id, test.test_name, rollups, judgement, evaluate)
 
 

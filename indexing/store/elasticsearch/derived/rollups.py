@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from indexing.health.first_passes import derive_first_pass
 from indexing.health.history import History, build_history, merge_history, read_history
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
-from indexing.health.observations import Observation
+from indexing.health.observations import Judgement, Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, KeptVerdict, Rollup, find_newest
 from indexing.health.rules import Job
@@ -38,7 +39,8 @@ class RollupsOfTest:
 
     `merged` has the ids of the executions on the newest day of each roll-up. `fresh` are the
     executions that may be the first or last failure or success. If `arrivals` is set, nothing else
-    has changed since the test was stored. `history` is the new history of the test.
+    has changed since the test was stored. `history` is the new history of the test. `judgement` is
+    set if it follows from the only execution of a new test, with flaky detection on.
     """
 
     rollups: Mapping[Job, Rollup]
@@ -46,6 +48,7 @@ class RollupsOfTest:
     fresh: Sequence[Observation]
     arrivals: Sequence[Arrival] | None = None
     history: History = field(default_factory=History)
+    judgement: Judgement | None = None
 
     @property
     def newest(self) -> int | None:
@@ -102,10 +105,17 @@ async def merge_tests(
 
     unknown = await asyncio.to_thread(find_all)
     earlier = await find_earlier(cluster, observed, unknown)
+    final_until = observed.retention.final_day
 
     def merge_all() -> dict[str, RollupsOfTest]:
         merged: dict[str, RollupsOfTest] = {}
         for test, rollups in stored.items():
+            first = None
+            if tests[test].is_new:
+                first = find_first_pass(arrivals[test], branch, failed_runs, final_until)
+            if first is not None:
+                merged[test] = first
+                continue
             with suppress(InexactMergeError):
                 merged[test] = merge_test(
                     test,
@@ -115,12 +125,38 @@ async def merge_tests(
                     failed_runs,
                     earlier,
                     _history_to_merge(tests[test], branch),
-                    observed.retention.final_day,
+                    final_until,
                 )
         return merged
 
     # Reading and merging the roll-ups of hundreds of tests would block the event loop.
     return await asyncio.to_thread(merge_all)
+
+
+def find_first_pass(
+    arrivals: Sequence[Arrival], branch: str, failed_runs: Collection[str], final_until: int
+) -> RollupsOfTest | None:
+    """Return the roll-ups of a new test whose only execution passed; None for any other test."""
+    if len(arrivals) != 1:
+        return None
+    (arrival,) = arrivals
+    if arrival.facts is None or arrival.branch != branch:
+        return None
+    seen = arrival.observe(failed_runs)
+    if day_number(seen.at) <= final_until:
+        return None
+    first = derive_first_pass(seen, flaky_detection=True)
+    if first is None or first.merged.rollup is None:
+        return None
+    job = (seen.pipeline_name, seen.job_name)
+    return RollupsOfTest(
+        {job: first.merged.rollup},
+        {job: (arrival.id,)},
+        [seen],
+        arrivals,
+        first.history,
+        first.judgement,
+    )
 
 
 def history_on(test: StoredTest, branch: str) -> History:
@@ -196,13 +232,17 @@ def merge_test(
     merged = {(each.pipeline_name, each.job_name): each.merged for each in stored}
     known = {each_id for ids in merged.values() for each_id in ids}
     new: dict[Job, dict[str, Observation]] = {}
+    fresh: list[Observation] = []
     for arrival in arrivals:
-        if arrival.id in known:
-            continue
-        if arrival.job is None:
-            raise InexactMergeError
-        if arrival.branch == branch:
-            new.setdefault(arrival.job, {})[arrival.id] = arrival.observe(failed_runs)
+        job, is_known = arrival.job, arrival.id in known
+        if job is None:
+            if not is_known:
+                raise InexactMergeError
+        elif arrival.branch == branch:
+            seen = arrival.observe(failed_runs)
+            fresh.append(seen)
+            if not is_known:
+                new.setdefault(job, {})[arrival.id] = seen
     days = {job: {d.day: d for d in rollup.days} for job, rollup in rollups.items() if rollup}
     verdicts: dict[Job, Mapping[str, KeptVerdict]] = {}
     for job, of_job in new.items():
@@ -223,11 +263,7 @@ def merge_test(
     return RollupsOfTest(
         {job: rollup for job, rollup in rollups.items() if rollup is not None},
         merged,
-        [
-            arrival.observe(failed_runs)
-            for arrival in arrivals
-            if arrival.facts is not None and arrival.branch == branch
-        ],
+        fresh,
         arrivals,
         merge_history(
             history or History(),
@@ -250,6 +286,8 @@ def find_unknown(
     Older executions are not part of a roll-up any more, so only these commits have to be looked up
     before a merge.
     """
+    if not stored:
+        return {}
     ids: dict[Place, set[str]] = {}
     known = {each_id for each in stored for each_id in each.merged}
     for arrival in arrivals:

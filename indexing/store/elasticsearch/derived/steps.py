@@ -267,8 +267,8 @@ class Step:
         for operation, (_, outcome) in zip(operations, written, strict=True):
             if outcome.done:
                 # A rebuild would only displace the tests of loads.
-                source = None if self.cluster.unread else operation.source
-                known.keep(routing, operation.id, source, outcome.written)
+                text = None if self.cluster.unread else operation.text
+                known.keep(routing, operation.id, text, outcome.written)
                 await yielder.yield_if_due()
                 continue
             again.add(operation.id)

@@ -8,8 +8,8 @@ needs no write proves nothing, so then the document is read after all.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -29,7 +29,7 @@ _SHARED_REPOSITORIES: Final = 10_000
 
 
 class _Written(NamedTuple):
-    source: bytes
+    text: bytes
     version: Version
 
 
@@ -50,18 +50,15 @@ class WrittenTests:
         for test in tests:
             known = self._tests.find(test)
             if known is not None:
-                found[test] = Document(test, orjson.loads(known.source), known.version)
+                found[test] = Document(test, orjson.loads(known.text), known.version)
                 await yielder.yield_if_due()
         return found
 
-    def keep(
-        self, routing: str, test: str, source: Mapping[str, Any] | None, version: Version | None
-    ) -> None:
-        """Remember the document that this process has just written; forget it without a source."""
+    def keep(self, routing: str, test: str, text: bytes | None, version: Version | None) -> None:
+        """Remember the document that this process has just written; forget it without a text."""
         self.forget(test)
-        if source is None or version is None or self._is_shared(routing):
+        if text is None or version is None or self._is_shared(routing):
             return
-        text = orjson.dumps(source)
         if len(text) <= _BYTES_OF_ONE:
             self._tests.keep(test, _Written(text, version), len(text), _deadline())
 

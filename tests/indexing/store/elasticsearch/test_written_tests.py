@@ -133,12 +133,12 @@ async def test_the_oldest_documents_are_forgotten_first(monkeypatch: pytest.Monk
     monkeypatch.setattr(written_tests, "_BYTES_OF_ONE", 60)
     known = WrittenTests()
     for test in ("a", "b", "c"):
-        known.keep("r", test, {"text": "x" * 30}, VERSION)
-    known.keep("r", "large", {"text": "x" * 60}, VERSION)
+        known.keep("r", test, b'{"text":"%s"}' % (b"x" * 30), VERSION)
+    known.keep("r", "large", b'{"text":"%s"}' % (b"x" * 60), VERSION)
     assert (await known.find("r", ["a", "b", "c", "large"])).keys() == {"b", "c"}
     known.forget("c")
     for test in ("d", "e"):
-        known.keep("r", test, {"text": "x" * 30}, VERSION)
+        known.keep("r", test, b'{"text":"%s"}' % (b"x" * 30), VERSION)
     assert (await known.find("r", ["b", "c", "d", "e"])).keys() == {"d", "e"}
 
 
@@ -146,16 +146,16 @@ async def test_documents_are_not_remembered_for_long(monkeypatch: pytest.MonkeyP
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     known = WrittenTests()
-    known.keep("r", "a", {}, VERSION)
+    known.keep("r", "a", b"{}", VERSION)
     assert (await known.find("r", ["a"]))["a"].version == VERSION
     now = 601.0
     assert await known.find("r", ["a"]) == {}
     known.note_other_writer("r")
-    known.keep("r", "a", {}, VERSION)
-    known.keep("s", "b", {}, VERSION)
+    known.keep("r", "a", b"{}", VERSION)
+    known.keep("s", "b", b"{}", VERSION)
     assert (await known.find("r", ["a"]), list(await known.find("s", ["b"]))) == ({}, ["b"])
     now = 1202.0
-    known.keep("r", "a", {}, VERSION)
+    known.keep("r", "a", b"{}", VERSION)
     assert list(await known.find("r", ["a"])) == ["a"]
 
 
@@ -204,7 +204,7 @@ async def test_other_tasks_have_turns_while_documents_are_remembered_and_found(
     known = WrittenTests()
     tests = [f"test {number}" for number in range(20)]
     for test in tests:
-        known.keep("r", test, {}, VERSION)
+        known.keep("r", test, b"{}", VERSION)
     before = turns
     assert len(await known.find("r", tests)) == len(tests)
     assert turns - before >= len(tests)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexing.health.merging import InexactMergeError
+from indexing.health.rules import judge_rollups
+from indexing.health.window import day_of
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.store.elasticsearch.derived.arrivals import (
     Arrival,
@@ -23,11 +25,13 @@ from indexing.store.elasticsearch.derived.observations import OnBranch
 from indexing.store.elasticsearch.derived.rollups import (
     RollupsOfTest,
     build_test,
+    find_first_pass,
     find_unknown,
     merge_test,
 )
+from indexing.store.elasticsearch.indices.retention import NEVER
 from indexing.store.elasticsearch.tests import JobRollup
-from tests.builders import PULL, after, make_executions, make_run
+from tests.builders import NOON, PULL, after, make_executions, make_run
 
 TEST = "test"
 BROKEN_RUNS = frozenset({"run-3"})
@@ -159,6 +163,28 @@ def test_new_results_of_later_days_are_merged() -> None:
         rollups = document.load([result.arrive()])
         assert number == 0 or rollups.arrivals is not None
     assert document.merges == 59
+
+
+@given(results(5, 60), st.sampled_from([NEVER, day_of(after(hours=-24)), day_of(NOON)]))
+def test_the_first_pass_of_a_test_gives_what_a_merge_gives(only: Result, final_until: int) -> None:
+    arrivals = [only.arrive()]
+    found = find_first_pass(arrivals, "main", BROKEN_RUNS, final_until)
+    merged = merge_test(TEST, (), arrivals, "main", BROKEN_RUNS, (), final_until=final_until)
+    if found is None:
+        is_clean = only.conclusion is Conclusion.PASSED and only.branch == "main"
+        assert not is_clean or only.number % 9 == 3 or final_until != NEVER
+        return
+    assert found.judgement == judge_rollups(merged.rollups, merged.fresh, flaky_detection=True)
+    assert replace(found, judgement=None) == merged
+
+
+def test_only_the_first_pass_of_a_test_is_one() -> None:
+    passed, other = (
+        Result(number, number, "c", Conclusion.PASSED, "unit", "main") for number in range(2)
+    )
+    both = [passed.arrive(), other.arrive()]
+    for arrivals in ([], both, [passed.arrive(is_new=False)]):
+        assert find_first_pass(arrivals, "main", BROKEN_RUNS, NEVER) is None
 
 
 def test_a_result_that_was_merged_before_changes_nothing() -> None:

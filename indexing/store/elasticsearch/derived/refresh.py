@@ -39,6 +39,8 @@ from indexing.store.interface import Steps
 _TESTS_A_STEP: Final = 500
 # A step that computes tests from their executions; with 30 executions a test it reads one page.
 _COMPUTED_A_STEP: Final = 300
+# Making an index searchable writes a segment, so this is done for this many tests at once.
+_TESTS_SHOWN_AT_ONCE: Final = 4_000
 # So that the cluster reads for one step and writes for another one while a third is computed here.
 _STEPS_AT_ONCE: Final = 3
 
@@ -174,6 +176,8 @@ class _Refresh:
         ends the lease.
         """
         left: set[str] = set()
+        hidden: set[str] = set()
+        waiting: list[Done] = []
         more = False
         steps = _compute(
             self.cluster,
@@ -184,6 +188,7 @@ class _Refresh:
             searchable,
             lease,
             [marker.id for marker in markers] if look_for_more else (),
+            hidden,
         )
         async with aclosing(steps):
             async for done in steps:
@@ -192,7 +197,12 @@ class _Refresh:
                 more |= done.is_more or bool(done.again)
                 if done.turned:
                     self.met.difference_update(markers)
-                self._report_changes(done)
+                if self.progress is not None and done.tests:
+                    self.progress(self.total)
+                waiting.append(done)
+                if sum(each.tests for each in waiting) >= _TESTS_SHOWN_AT_ONCE:
+                    await self._show(hidden, waiting)
+            await self._show(hidden, waiting)
         finished = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
         dropping = dirty_markers.dropping(self.cluster, finished)
         if is_last and not more:
@@ -201,11 +211,21 @@ class _Refresh:
             await bulk.send(self.cluster.connection, dropping, visible=False)
         return more
 
-    def _report_changes(self, done: Done) -> None:
-        if self.changed is not None and done.changes is not None:
-            self.changed(done.changes)
-        if self.progress is not None and done.tests:
-            self.progress(self.total)
+    async def _show(self, hidden: set[str], waiting: list[Done]) -> None:
+        """Make the writes of these results visible, then report them; empties both arguments.
+
+        If this fails, changes are not reported. The caller has to expect any change then.
+        """
+        # Steps in progress may add indices again.
+        indices = sorted(hidden)
+        hidden.clear()
+        if indices:
+            await self.cluster.connection.refresh(",".join(indices))
+        if self.changed is not None:
+            for done in waiting:
+                if done.changes is not None:
+                    self.changed(done.changes)
+        waiting.clear()
 
 
 async def _compute(
@@ -217,11 +237,12 @@ async def _compute(
     searchable: Awaitable[None],
     lease: RefreshLease,
     markers: Collection[str],
+    hidden: set[str],
 ) -> AsyncGenerator[Done]:
     """Compute the tests of one repository; every search waits for `searchable`.
 
     Runs are judged first, because the tests depend on the result. If `markers` is not empty, this
-    also looks for markers besides those.
+    also looks for markers besides those. The caller refreshes the indices in `hidden`.
     """
     size = _TESTS_A_STEP if work.new else _COMPUTED_A_STEP
     some = work.tests[:size]
@@ -248,6 +269,8 @@ async def _compute(
     failed_runs = failed_of(stored_runs.values())
     computing = asyncio.Lock()
 
+    starts = range(0, max(len(work.tests), 1), size)
+
     async def take(start: int) -> list[Done]:
         documents, slots = there, found.slots
         tests = work.tests[start : start + size]
@@ -256,11 +279,11 @@ async def _compute(
                 read_documents(cluster, routing, tests, merged=work.new),
                 auto_quarantine.read_slots_of(cluster, routing, tests),
             )
-        rest = (now, lease, Counting() if start else counting, computing)
+        own = None if len(starts) == 1 else hidden
+        rest = (now, lease, Counting() if start else counting, computing, own)
         step = await Step.begin(cluster, routing, tests, work, documents, slots, failed_runs, *rest)
         return [done async for done in step.run()]
 
-    starts = range(0, max(len(work.tests), 1), size)
     async with aclosing(run_ahead([partial(take, n) for n in starts], _STEPS_AT_ONCE)) as taken:
         async for dones in taken:
             for done in dones:

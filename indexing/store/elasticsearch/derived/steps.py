@@ -67,7 +67,8 @@ class Step:
     `merged` has the roll-ups of tests whose new executions could be merged. `counts` has the number
     of executions of the others, which are read one portion after the other. `counting` has counts
     of runs, which are written together with the first tests. `recount` are runs to count again,
-    because another process has counted them too.
+    because another process has counted them too. `hidden` collects the indices with writes that
+    searches may not see yet, for the caller to refresh; if it is None, the step refreshes them.
     """
 
     cluster: Cluster
@@ -86,6 +87,7 @@ class Step:
     counting: Counting
     # Held while tests are computed; concurrent steps share it.
     computing: asyncio.Lock
+    hidden: set[str] | None
     recount: list[str] = field(default_factory=list)
 
     @classmethod
@@ -102,6 +104,7 @@ class Step:
         lease: RefreshLease,
         counting: Counting,
         computing: asyncio.Lock,
+        hidden: set[str] | None,
     ) -> Step:
         """Merge new executions where possible; `documents` were read before the searches."""
         stored = await write_announcement(cluster, stored_of(documents.repository))
@@ -136,6 +139,7 @@ class Step:
             lease,
             counting,
             computing,
+            hidden,
         )
 
     async def run(self) -> AsyncIterator[Done]:
@@ -284,9 +288,10 @@ class Step:
     async def _write_rows(
         self, rows: Sequence[Operation], listed: Sequence[Operation]
     ) -> list[Outcome]:
-        """Write search rows, changes of health and counts of runs, and make them visible.
+        """Write search rows, changes of health and counts of runs.
 
-        Counts are written only once. Returns the outcomes of the search rows.
+        They are visible afterwards, or their indices are in `hidden`. Counts are written only once.
+        Returns the outcomes of the search rows.
         """
         connection, unread = self.cluster.connection, self.cluster.unread
         counting, self.counting = self.counting, Counting()
@@ -298,9 +303,11 @@ class Step:
             if outcome.failed:
                 raise outcome.failure(operation)
         self.recount += counting.find_conflicts(of_others[len(listed) :])
-        await bulk.make_visible(
-            connection, (each for each in operations if each.index not in unread)
-        )
+        written = [each for each in operations if each.index not in unread]
+        if self.hidden is None:
+            await bulk.make_visible(connection, written)
+        else:
+            self.hidden.update(each.index for each in written)
         return outcomes[: len(rows)]
 
     async def _check_retired(self, indices: Collection[str]) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import datetime
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from indexing.models.changes import AnswerChanges
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
+from indexing.store.elasticsearch.derived import refresh
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import ExecutionCount
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
@@ -86,6 +91,30 @@ async def test_loads_at_once_register_each_test_once(
     )
     await asyncio.gather(*(each.refresh_tests(NOON) for each in (store, other)))
     assert await count_rows(store) == (MANY, 2 * MANY)
+
+
+async def test_changes_are_reported_once_searches_see_them(
+    store: ElasticsearchStore, elasticsearch_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresh, "_TESTS_SHOWN_AT_ONCE", MANY // 2)
+    await store.ensure_repository(WIDGETS)
+    run = make_run()
+    await store.write_results(WIDGETS, {run: make_many(run)})
+    index = cluster_of(store).layout.identities
+    # The callback cannot await.
+    node = HTTPConnection(urlsplit(elasticsearch_url).netloc)
+    reported, seen = 0, list[int]()
+
+    def look(changes: AnswerChanges) -> None:
+        nonlocal reported
+        reported += len(changes.tests)
+        node.request("GET", f"/{index}/_count")
+        seen.append(json.loads(node.getresponse().read())["count"] - reported)
+
+    await store.refresh_tests(NOON, repository=WIDGETS, changed=look)
+    node.close()
+    assert reported == MANY
+    assert min(seen) >= 0
 
 
 async def test_no_known_test_is_created_again(

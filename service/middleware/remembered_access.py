@@ -1,7 +1,7 @@
 """Remembered access: a read skips the router and the layers of access that it would pass again.
 
 A client reads the same few paths with the same credential again and again; only the query string
-or the id at the end of the path differs. Once such a request has passed the router, authentication
+or an id in the path differs. Once such a request has passed the router, authentication
 and authorization, what they found is remembered for a few seconds. It is used only while nothing
 that it depends on has changed: the key, the repository, and the time where that matters.
 """
@@ -38,27 +38,26 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 _SECRET_SIZE: Final = 16
 _DIGEST_SIZE: Final = 16
 
-# A path that can be written in one way only.
+# A path that can be written in one way only, and an id as a whole segment of it.
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9._~/\-]{1,400}")
-_ID: Final = re.compile(UUID_PATTERN)
-_ID_LENGTH: Final = 36
+_ID: Final = re.compile(rf"(?<=/){UUID_PATTERN}(?=/|$)")
+# No plain path contains it.
+_PLACEHOLDER: Final = "*"
 
 
 class SplitPath(NamedTuple):
-    """A path up to an id at its end, and that id if there is one."""
+    """A path with placeholders for its ids, and these ids."""
 
-    beginning: str
-    item: str | None
+    pattern: str
+    ids: tuple[str, ...]
 
 
 def split_path(path: str) -> SplitPath | None:
     """Split a raw path; `None` if nothing is remembered for such a path."""
     if not _PLAIN.fullmatch(path):
         return None
-    at = len(path) - _ID_LENGTH
-    if at > 0 and path[at - 1] == "/" and _ID.fullmatch(path, at):
-        return SplitPath(path[:at], path[at:])
-    return SplitPath(path, None)
+    ids = tuple(_ID.findall(path))
+    return SplitPath(_ID.sub(_PLACEHOLDER, path) if ids else path, ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +67,27 @@ class Access:
     name: bytes
     handler: RouteHandler
     route: web.AbstractRoute
-    # The parameters of the path, without an id at its end.
+    # The parameters of the path but for its ids, and the parameters that are ids, in their order.
     values: dict[str, str]
-    # The parameter that is this id.
-    item: PathParameter | None
+    ids: tuple[PathParameter, ...]
     requested: Requested
     principal: Principal
     repository: RepositoryName
     namespaces: tuple[str, ...]
     versions: Versions
 
-    def find_values(self, item: str | None) -> dict[str, str] | None:
-        """Return the parameters of a path with that id; `None` if the id is not valid."""
-        if self.item is None or item is None:
+    def find_values(self, ids: tuple[str, ...]) -> dict[str, str] | None:
+        """Return the parameters of a path with these ids; `None` if one is not valid."""
+        if not ids:
             return self.values
-        try:
-            self.item.check(item)
-        except InvalidValueError:
-            return None
-        return {**self.values, self.item.name: item}
+        values = {**self.values}
+        for parameter, text in zip(self.ids, ids, strict=True):
+            try:
+                parameter.check(text)
+            except InvalidValueError:
+                return None
+            values[parameter.name] = text
+        return values
 
 
 class Admitted(NamedTuple):
@@ -101,10 +102,10 @@ ADMITTED: Final = web.RequestKey("admitted", Admitted)
 
 
 class _Place(NamedTuple):
-    """What access is remembered for: a digest of credential and path, but for an id at its end."""
+    """What access is remembered for: a digest of credential and path, but for the path's ids."""
 
     name: bytes
-    item: str | None
+    ids: tuple[str, ...]
 
 
 _PLACE: Final = web.RequestKey("place", _Place)
@@ -152,8 +153,10 @@ class RememberedAccess:
 
         return answer
 
-    def find(self, name: bytes, item: str | None, *, on_arrival: bool = False) -> Admitted | None:
-        """Return the access of that name for that id, if it is still valid.
+    def find(
+        self, name: bytes, ids: tuple[str, ...], *, on_arrival: bool = False
+    ) -> Admitted | None:
+        """Return the access of that name for these ids, if it is still valid.
 
         `on_arrival`: while a request is received, and not in a callback of the event loop.
         """
@@ -166,7 +169,7 @@ class RememberedAccess:
             until is not None and self._clock() >= until
         ):
             return None
-        values = access.find_values(item)
+        values = access.find_values(ids)
         return None if values is None else Admitted(access, values)
 
     def _find_for(self, request: BaseRequest) -> Admitted | None:
@@ -177,34 +180,30 @@ class RememberedAccess:
         return self.find(*place)
 
     def learn(
-        self, request: web.Request, handler: RouteHandler, item: PathParameter | None
+        self, request: web.Request, handler: RouteHandler, parameters: tuple[PathParameter, ...]
     ) -> None:
-        """Remember the access of a request that has it; `item` is the id at the end of its path."""
+        """Remember the access of a request that has it; `parameters` are the ids in its path."""
         # Without it, nothing is remembered for such a request.
         place = request.get(_PLACE)
         dependencies, repository = request[READER].find_dependencies(), request.get(REPOSITORY)
-        if (
-            place is None
-            or dependencies is None
-            or repository is None
-            or (place.item is None) != (item is None)
-        ):
-            return
         values = dict(request.match_info)
-        own = values if item is None else {k: v for k, v in values.items() if k != item.name}
+        ids = tuple([values.pop(parameter.name) for parameter in parameters])
+        # Something else in a path may look like an id.
+        if place is None or dependencies is None or repository is None or place.ids != ids:
+            return
         access = Access(
             place.name,
             handler,
             request.match_info.route,
-            own,
-            item,
+            values,
+            parameters,
             request[REQUESTED],
             request[PRINCIPAL],
             repository,
             *dependencies,
         )
-        request[ADMITTED] = Admitted(access, values)
-        size = 2 * sum(map(len, own.values()))
+        request[ADMITTED] = Admitted(access, dict(request.match_info))
+        size = 2 * sum(map(len, values.values()))
         self._known.keep(place.name, access, size, time.monotonic() + ACCESS_LIFETIME)
 
     def _place_of(self, request: BaseRequest) -> _Place | None:
@@ -217,9 +216,9 @@ class RememberedAccess:
         if split is None:
             return None
         # None of these can contain a line break.
-        text = f"{split.beginning}\n{credentials[0]}".encode("utf-8", "surrogateescape")
+        text = f"{split.pattern}\n{credentials[0]}".encode("utf-8", "surrogateescape")
         name = hashlib.blake2b(text, key=self._secret, digest_size=_DIGEST_SIZE).digest()
-        return _Place(name, split.item)
+        return _Place(name, split.ids)
 
 
 REMEMBERED_ACCESS: Final = web.AppKey("remembered_access", RememberedAccess)
@@ -227,20 +226,13 @@ REMEMBERED_ACCESS: Final = web.AppKey("remembered_access", RememberedAccess)
 
 def remember_access(route: Route) -> RouteLayer:
     """Return the layer inside of those of access, which remembers what they found."""
-    item = _find_item(route)
+    ids = tuple([each for each in route.path if each.schema.get("format") == "uuid"])
 
     def around(handler: RouteHandler) -> RouteHandler:
         async def answer(request: web.Request) -> StreamResponse:
-            request.app[REMEMBERED_ACCESS].learn(request, handler, item)
+            request.app[REMEMBERED_ACCESS].learn(request, handler, ids)
             return await handler(request)
 
         return answer
 
     return around
-
-
-def _find_item(route: Route) -> PathParameter | None:
-    """Return the parameter that is an id at the end of the path, if it has one."""
-    last = route.path[-1]
-    is_id = last.schema.get("format") == "uuid" and route.url.endswith(f"{{{last.name}}}")
-    return last if is_id else None

@@ -146,14 +146,14 @@ class RepeatedRequests:
 class Target(NamedTuple):
     """The target of a read, and its parts.
 
-    `name` is a digest of the header fields and of the path, but for an `item`: an id at its end.
+    `name` is a digest of the header fields and of the path, but for its `ids`.
     """
 
     name: bytes
     text: str
     path: str
     query: str
-    item: str | None
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,8 @@ class DirectReads:
         if split is None:
             return None
         digest = hashlib.blake2b(data[line.end() :], key=self._secret, digest_size=_DIGEST_SIZE)
-        digest.update(split.beginning.encode())
-        return Target(digest.digest(), text, path, query, split.item)
+        digest.update(split.pattern.encode())
+        return Target(digest.digest(), text, path, query, split.ids)
 
     def open(
         self, target: Target, make: Callable[[RawRequestMessage], BaseRequest]
@@ -198,7 +198,7 @@ class DirectReads:
         known = self._known.find(target.name)
         if known is None:
             return None
-        admitted = self._access.find(known.access, target.item, on_arrival=True)
+        admitted = self._access.find(known.access, target.ids, on_arrival=True)
         if admitted is None:
             return None
         message = RawRequestMessage(

@@ -35,6 +35,7 @@ from tests.service.front_door import (
 from tests.service.processes import TIMEOUT
 from tests.service.wire import HINGE, Wire
 
+LATCH = f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}"
 UNKNOWN = f"{TESTS}/{derive_test_id(WIDGETS, 'unknown')}"
 IN_MEMORY = pytest.mark.parametrize("stack", ["sqlite", "elasticsearch"], indirect=True)
 
@@ -74,7 +75,9 @@ def plain(answer: tuple[int, dict[str, str], bytes]) -> tuple[int, dict[str, str
 
 
 OTHERS = {
-    "another test": (HINGE, f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}"),
+    "another test": (HINGE, LATCH),
+    "executions of another test": (f"{HINGE}/executions", f"{LATCH}/executions?per_page=1"),
+    "an unknown failure": (f"{HINGE}/failures", f"{UNKNOWN}/failures"),
     "an unknown test": (HINGE, UNKNOWN),
     "an id in capitals": (HINGE, HINGE[:-36] + HINGE[-36:].upper()),
     "an unknown parameter": (HINGE, f"{HINGE}?verbose=1&x"),
@@ -132,6 +135,9 @@ async def test_every_operation_may_be_read_directly(wire: Wire, operation: str) 
         HINGE.replace("widgets", "gadgets"),
         HINGE.replace("widgets", "unknown"),
         HINGE.replace("acme", "other"),
+        # An owner that looks like an id.
+        HINGE.replace("acme", A_TEST_ID),
+        HINGE.replace("acme/repositories/widgets", f"acme/repositories/{A_TEST_ID}"),
         "http://a" + HINGE,
     ],
 )
@@ -224,13 +230,13 @@ async def test_a_write_shows_in_the_next_answer(wire: Wire) -> None:
 @IN_MEMORY
 async def test_repeated_direct_reads_become_repeated_requests(wire: Wire) -> None:
     await learn(wire, HINGE)
-    other = wire.head(f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}")
+    other = wire.head(LATCH)
     answers = [plain(await wire.ask(other)) for _ in range(8)]
     assert answers == [answers[0]] * 8
     # The last ones were answered from the response cache, before anything was read.
     assert 1 <= wire.unparsed < 8
     tag = answers[0][1]["etag"]
-    poll = wire.head(f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}", f"If-None-Match: {tag}")
+    poll = wire.head(LATCH, f"If-None-Match: {tag}")
     assert [(await wire.ask(poll))[0] for _ in range(4)] == [304] * 4
 
 
@@ -258,9 +264,6 @@ class Gate:
 @pytest.fixture
 def gate(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> Gate:
     return Gate(monkeypatch, type(wire.door.reader))
-
-
-LATCH = f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}"
 
 
 async def begin(wire: Wire, gate: Gate) -> None:

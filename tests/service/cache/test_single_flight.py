@@ -66,6 +66,43 @@ async def test_cancelling_one_waiter_does_not_fail_the_others(reading: Reading) 
     assert first.cancelled()
 
 
+async def test_cancelling_a_waiter_as_the_read_ends_does_not_fail_the_others(
+    reading: Reading,
+) -> None:
+    single_flight = SingleFlight()
+    first, second = (asyncio.create_task(single_flight.share("a", reading)) for _ in range(2))
+    await iterations()
+    reading.go.set()
+    await asyncio.sleep(0)
+    # The read has ended, and no waiter has resumed.
+    assert reading.ended == 1
+    first.cancel()
+    assert await second == 1
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert await single_flight.share("a", reading) == 2
+
+
+async def test_a_read_that_fails_once_all_waiters_are_cancelled_leaves_nothing_behind(
+    reading: Reading,
+) -> None:
+    single_flight = SingleFlight()
+
+    async def fail_late() -> int:
+        try:
+            return await reading()
+        except asyncio.CancelledError:
+            raise ValueError("no") from None
+
+    asked = asyncio.create_task(single_flight.share("a", fail_late))
+    await iterations()
+    asked.cancel()
+    await iterations()
+    assert asked.cancelled()
+    reading.go.set()
+    assert await single_flight.share("a", reading) == 2
+
+
 async def test_a_read_without_waiters_is_cancelled(reading: Reading) -> None:
     single_flight = SingleFlight()
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]

@@ -134,13 +134,18 @@ class Rows:
         filters = filter_condition(query)
         bounds = _name_bounds(query, rows)
         shown = _shown_columns(query)
-        columns = _read_columns(query.sort, with_metrics=query.with_metrics)
-        sql = (
-            f"SELECT {shown.text} FROM (SELECT {columns} FROM {self.source.text}"
+        matching = (
+            f"FROM {self.source.text}"
             f" WHERE repository_id = ? AND {self.source.presence}"
             f"{self.narrowed.text}{bounds.text} AND {rows.condition} AND {names.text}"
-            f"{filters.text} {rows.limited_order}) found {rows.order}"
+            f"{filters.text} {rows.limited_order}"
         )
+        if query.with_metrics:
+            # Whether a test is quarantined is looked up for the rows of the page only.
+            columns = _read_columns(query.sort)
+            sql = f"SELECT {shown.text} FROM (SELECT {columns} {matching}) found {rows.order}"
+        else:
+            sql = f"SELECT {shown.text} {matching}"
         values = (
             *shown.values,
             self.repository_id,
@@ -244,15 +249,15 @@ def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
 
 
 @cache
-def _read_columns(sort: TestSort, *, with_metrics: bool) -> str:
-    """Return the columns to read of every match before the page is cut; as few as possible."""
+def _read_columns(sort: TestSort) -> str:
+    """Return the columns of the page `found`, before `_shown_columns` adds to them."""
     sorted_by = (sort.value,) if sort in VALUE_SORTS else ()
-    metrics = ("test", *METRICS_COLUMNS) if with_metrics else ()
-    return ", ".join(dict.fromkeys(("identity_id", *_KEY_COLUMNS, *sorted_by, *metrics)))
+    columns = ("identity_id", *_KEY_COLUMNS, *sorted_by, "test", *METRICS_COLUMNS)
+    return ", ".join(dict.fromkeys(columns))
 
 
 def _shown_columns(query: TestQuery) -> Sql:
-    """Return the columns of a row of the page `found`: its key, its sort value, its metrics."""
+    """Return the columns of a row of a page: its key, its sort value, its metrics."""
     columns = _columns_of_key(query.sort)
     if not query.with_metrics:
         return columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from indexing.identifiers import derive_repository_id
 from indexing.names import RepositoryName
@@ -37,6 +38,8 @@ class Cluster:
     unread: frozenset[str] = frozenset()
 
 
+# A page of a list uses it several times.
+@lru_cache(maxsize=1_024)
 def routing_of(repository: RepositoryName) -> str:
     """Return the `repository_id` of a repository's documents, which is also their routing."""
     return derive_repository_id(repository).hex()

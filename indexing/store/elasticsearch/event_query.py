@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import slices_between
 from indexing.timestamps import to_microseconds
@@ -22,11 +25,18 @@ _BARS: Final = "bars"
 
 def slices_of(cluster: Cluster, query: EventQuery) -> str:
     """Return the indices of the time range; naming no others makes a search cheaper."""
-    names = slices_between(query.received_from, query.received_to)
+    start, end = query.received_from, query.received_to
+    return _name_slices(cluster.layout, (start.year, start.month), (end.year, end.month))
+
+
+# A slice is a month, so all ranges between two months have the same slices.
+@lru_cache(maxsize=128)
+def _name_slices(layout: Layout, first: tuple[int, int], last: tuple[int, int]) -> str:
+    names = slices_between(datetime(*first, 1, tzinfo=UTC), datetime(*last, 1, tzinfo=UTC))
     if names is None:
-        return cluster.layout.events
+        return layout.events
     # Each name is a pattern, because a month without events has no index.
-    return ",".join(cluster.layout.events_of(f"{name}*") for name in names)
+    return ",".join(layout.events_of(f"{name}*") for name in names)
 
 
 def make_query(query: EventQuery, retention: Retention) -> dict[str, Any]:

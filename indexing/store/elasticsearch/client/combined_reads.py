@@ -74,7 +74,7 @@ class CombinedReads:
         try:
             async with asyncio.timeout_at(deadline):
                 await asyncio.sleep(_PAUSE)
-                return await self._search(searches)
+                return await search_alone(self._connection, searches)
         except TimeoutError:
             raise error from None
 
@@ -89,15 +89,17 @@ class CombinedReads:
 
     async def _search_all(self, calls: Sequence[Sequence[Search]]) -> Sequence[_Outcome]:
         if len(calls) == 1:
-            return [_Outcome(await self._search(calls[0]))]
+            return [_Outcome(await search_alone(self._connection, calls[0]))]
         found = iter(await self._connection.search_each([*chain.from_iterable(calls)]))
         return [_outcome_of([*islice(found, len(call))]) for call in calls]
 
-    async def _search(self, searches: Sequence[Search]) -> Sequence[Any]:
-        if len(searches) > 1:
-            return await self._connection.search_many(searches)
-        (only,) = searches
-        return [await self._connection.search(only.index, only.body, routing=only.routing)]
+
+async def search_alone(connection: Connection, searches: Sequence[Search]) -> Sequence[Any]:
+    """Return the answers to the searches of one caller, by a request of their own."""
+    if len(searches) > 1:
+        return await connection.search_many(searches)
+    (only,) = searches
+    return [await connection.search(only.index, only.body, routing=only.routing)]
 
 
 def _without_errors(

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from indexing.models.paging import Page
-from indexing.store.elasticsearch.client.combined_reads import CombinedReads
+from indexing.store.elasticsearch.client.combined_reads import CombinedReads, search_alone
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.places import Search
 from indexing.timestamps import to_microseconds
@@ -171,13 +171,10 @@ async def _search(
     searches: Sequence[Search],
     combined: tuple[CombinedReads, Hashable] | None,
 ) -> Sequence[Any]:
-    if combined is not None:
-        reads, kind = combined
-        return await reads.search(kind, searches)
-    if len(searches) > 1:
-        return await connection.search_many(searches)
-    (only,) = searches
-    return [await connection.search(only.index, only.body, routing=only.routing)]
+    if combined is None:
+        return await search_alone(connection, searches)
+    reads, kind = combined
+    return await reads.search(kind, searches)
 
 
 async def _lies_behind(

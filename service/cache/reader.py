@@ -126,9 +126,10 @@ class CachedReaders:
         `digest` is that of its application key, `item` the UUID in its path, if present.
         """
         if not self._cache.backend.is_shared:
-            # Without a server, each is looked up when it is needed; a key is so at once.
+            # Without a server, each is looked up when it is needed.
             session = CacheSession(self._cache)
             if digest is None:
+                # A key is looked up at once.
                 session.use((CREDENTIALS,))
             return CachedReader(self._reader, session)
         namespaces, keys = list_lookups(operation, digest, repository, item)

@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from aiohttp.http import RawRequestMessage
 from aiohttp.web import BaseRequest, StreamResponse
 
 T = TypeVar("T")
+
+# Some two thousand of each kind. What is not sent again for `KNOWN_SECONDS` is dropped.
+KNOWN_MAX_BYTES: Final = 4 * 1024 * 1024
+KNOWN_SECONDS: Final = 60.0
 
 
 class RepeatedRequests(Protocol):

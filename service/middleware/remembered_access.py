@@ -1,9 +1,9 @@
 """Remembered access: a read skips the router and the layers of access that it would pass again.
 
 A client reads the same few paths with the same credential again and again; only the query string
-or an id in the path differs. Once such a request has passed the router, authentication
-and authorization, what they found is remembered for a few seconds. It is used only while nothing
-that it depends on has changed: the key, the repository, and the time where that matters.
+or an id in the path differs. Once such a request has passed the router, authentication and
+authorization, what they found is remembered for a few seconds. It is used only while nothing that
+it depends on has changed: the key, the repository, and the time where that matters.
 """
 
 from __future__ import annotations
@@ -183,13 +183,15 @@ class RememberedAccess:
         self, request: web.Request, handler: RouteHandler, parameters: tuple[PathParameter, ...]
     ) -> None:
         """Remember the access of a request that has it; `parameters` are the ids in its path."""
-        # Without it, nothing is remembered for such a request.
-        place = request.get(_PLACE)
-        dependencies, repository = request[READER].find_dependencies(), request.get(REPOSITORY)
+        place, repository = request.get(_PLACE), request.get(REPOSITORY)
+        if place is None or repository is None:
+            # Nothing is remembered for such a request.
+            return
+        dependencies = request[READER].find_dependencies()
         values = dict(request.match_info)
         ids = tuple([values.pop(parameter.name) for parameter in parameters])
         # Something else in a path may look like an id.
-        if place is None or dependencies is None or repository is None or place.ids != ids:
+        if dependencies is None or place.ids != ids:
             return
         access = Access(
             place.name,

@@ -31,6 +31,7 @@ from service.http import unparsed
 from service.http.known_fields import KNOWN_FIELDS, KnownFields
 from service.http.raw_response import RawResponse, write_whole
 from service.http.response_headers import REQUEST_ID_HEADER
+from service.http.unparsed import KNOWN_MAX_BYTES, KNOWN_SECONDS
 from service.middleware.admission_control import has_own_queue
 from service.middleware.fair_queue import FairQueue
 from service.middleware.remembered_access import ADMITTED, RememberedAccess, split_path
@@ -41,11 +42,7 @@ _END: Final = b"\r\n\r\n"
 _SECRET_SIZE: Final = 16
 
 # A longer request head is seldom that of a client that polls.
-HEAD_MAX_BYTES: Final = 2_048
-
-# Some two thousand heads. A head that is not repeated for `HEAD_SECONDS` is dropped.
-HEADS_MAX_BYTES: Final = 4 * 1024 * 1024
-HEAD_SECONDS: Final = 60.0
+_MAX_REPEATED: Final = 2_048
 _MAX_SEEN_HEADS: Final = 10_000
 _HEAD_DIGEST_SIZE: Final = 32
 
@@ -57,9 +54,6 @@ _MAX_HEAD: Final = 4_096
 # A target without a fragment, in printable ASCII.
 _REQUEST_LINE: Final = re.compile(rb"GET (/[!-\"$-~]*) HTTP/1\.1\r\n")
 
-# Some two thousand. Fields that are not sent again for `_SECONDS` are dropped.
-_MAX_BYTES: Final = 4 * 1024 * 1024
-_SECONDS: Final = 60.0
 _DIGEST_SIZE: Final = 16
 
 
@@ -87,13 +81,13 @@ class RepeatedRequests:
         self._queue = queue
         self._make_request_id = make_request_id
         self._count = count
-        self._known: Lru[_Repeated] = Lru(HEADS_MAX_BYTES)
+        self._known: Lru[_Repeated] = Lru(KNOWN_MAX_BYTES)
         self._seen: set[bytes] = set()
         self._secret = secrets.token_bytes(_SECRET_SIZE)
 
     def digest(self, data: bytes) -> bytes | None:
         """Return the digest of these bytes, if they may be the head of one request and no more."""
-        if len(data) > HEAD_MAX_BYTES or data.find(_END) != len(data) - len(_END):
+        if not _is_whole_head(data, _MAX_REPEATED):
             return None
         return hashlib.blake2b(data, key=self._secret, digest_size=_HEAD_DIGEST_SIZE).digest()
 
@@ -132,7 +126,7 @@ class RepeatedRequests:
             self._seen.add(head)
             return
         # What another layer has added belongs to that one response.
-        if not repeats(request, response) or {*response.headers} != {REQUEST_ID_HEADER}:
+        if not _repeats(request, response) or {*response.headers} != {REQUEST_ID_HEADER}:
             return
         repeated = _Repeated(
             key,
@@ -140,7 +134,7 @@ class RepeatedRequests:
             tuple(request.headers.getall("If-None-Match", ())),
             name_operation(request.method, request.raw_path),
         )
-        self._known.keep(head, repeated, 0, time.monotonic() + HEAD_SECONDS)
+        self._known.keep(head, repeated, 0, time.monotonic() + KNOWN_SECONDS)
 
 
 class Target(NamedTuple):
@@ -169,12 +163,12 @@ class DirectReads:
     def __init__(self, access: RememberedAccess, cache: ResponseCache) -> None:
         self._access = access
         self._cache = cache
-        self._known: Lru[_Known] = Lru(_MAX_BYTES)
+        self._known: Lru[_Known] = Lru(KNOWN_MAX_BYTES)
         self._secret = secrets.token_bytes(_SECRET_SIZE)
 
     def read_target(self, data: bytes) -> Target | None:
         """Return the target of the read that these bytes are the whole head of, if they are."""
-        if len(data) > _MAX_HEAD or data.find(_END) != len(data) - len(_END):
+        if not _is_whole_head(data, _MAX_HEAD):
             return None
         line = _REQUEST_LINE.match(data)
         if line is None:
@@ -224,7 +218,7 @@ class DirectReads:
         if (
             admitted is None
             or KNOWN_FIELDS in request
-            or not repeats(request, response)
+            or not _repeats(request, response)
             or not has_own_queue(tenant)
             or (response_key := self._cache.begin_key(request)) is None
         ):
@@ -234,10 +228,15 @@ class DirectReads:
         fields = KnownFields(CIMultiDictProxy(headers), tenant, response_key)
         size = sum(len(name) + len(value) for name, value in headers.items())
         known = _Known(fields, admitted.access.name)
-        self._known.keep(target.name, known, size, time.monotonic() + _SECONDS)
+        self._known.keep(target.name, known, size, time.monotonic() + KNOWN_SECONDS)
 
 
-def repeats(request: BaseRequest, response: StreamResponse) -> bool:
+def _is_whole_head(data: bytes, most: int) -> bool:
+    """Whether these bytes may be the head of one request and no more, of at most that length."""
+    return len(data) <= most and data.find(_END) == len(data) - len(_END)
+
+
+def _repeats(request: BaseRequest, response: StreamResponse) -> bool:
     """Whether a later request with the same fields is read in the same way, on the connection."""
     return (
         type(response) is RawResponse

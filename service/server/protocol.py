@@ -347,10 +347,11 @@ class Connection(RequestHandler):
         if self._lifecycle.stopping:
             # The client is told not to reuse the connection.
             resp.force_close()
-        elif self._repeated is not None and head is not None:
-            self._repeated.learn(head, request, resp)
-        if self._direct is not None and target is not None:
-            self._direct.learn(target, request, resp)
+        else:
+            if self._repeated is not None and head is not None:
+                self._repeated.learn(head, request, resp)
+            if self._direct is not None and target is not None:
+                self._direct.learn(target, request, resp)
         if self._refused_bytes is not None:
             return self._finish_refusal(request, resp, start_time)
         return super().finish_response(request, resp, start_time)

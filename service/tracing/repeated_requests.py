@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Final
 
 from aiohttp.web import BaseRequest, StreamResponse
 from opentelemetry.context import Context
@@ -12,17 +11,13 @@ from opentelemetry.util.types import AttributeValue
 
 from indexing.lru import Lru
 from service.http.response_headers import REQUEST_ID_HEADER
-from service.http.unparsed import RepeatedRequests
+from service.http.unparsed import KNOWN_MAX_BYTES, KNOWN_SECONDS, RepeatedRequests
 from service.tracing.request_spans import (
     REQUEST_ID_ATTRIBUTE,
     RequestSpans,
     describe,
     mark_status,
 )
-
-# As many heads as are known, for as long.
-_MAX_BYTES: Final = 4 * 1024 * 1024
-_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ class TracedRepeatedRequests:
     def __init__(self, spans: RequestSpans, known: RepeatedRequests) -> None:
         self._spans = spans
         self._known = known
-        self._described: Lru[_Described] = Lru(_MAX_BYTES)
+        self._described: Lru[_Described] = Lru(KNOWN_MAX_BYTES)
 
     def digest(self, data: bytes) -> bytes | None:
         """Return what `known` does."""
@@ -72,7 +67,7 @@ class TracedRepeatedRequests:
             return
         parent = self._spans.find_parent(request.headers)
         described = _Described(parent, *describe(request))
-        self._described.keep(head, described, 0, time.monotonic() + _SECONDS)
+        self._described.keep(head, described, 0, time.monotonic() + KNOWN_SECONDS)
 
 
 _STATUS = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))

@@ -114,7 +114,6 @@ class TestMetrics:
 class TestIdentity(NamedTuple):
     """One (test, pipeline, job) that runs on the default branch; with metrics if requested."""
 
-    identity_id: bytes
     test_id: uuid.UUID
     key: IdentityKey
     metrics: TestMetrics | None = None

@@ -218,6 +218,9 @@ class CachedReader:
             Problem: 409 if the row that the page starts beside no longer exists.
         """
 
+        def place_of(row: TestIdentity) -> IdentityPlace:
+            return place_identity(query.repository, row.key)
+
         async def read() -> Answer:
             completed = query if complete is None else await complete(query)
             key = await self._find_identity_key(query.repository, anchor.key)
@@ -227,7 +230,7 @@ class CachedReader:
                 total = await self._reader.count_matches(completed, MAX_TOTAL + 1)
                 rows = replace(rows, total=min(total, MAX_TOTAL), total_is_exact=total <= MAX_TOTAL)
             body = SEARCH_ENCODERS[query.with_metrics, with_total](rows)
-            ends = pack_ends(page, _place_of, IDENTITY_KEYS)
+            ends = pack_ends(page, place_of, IDENTITY_KEYS)
             if now is None:
                 return make_answer(body, ends)
             until = await self._reader.find_next_expiry(query.repository, now)
@@ -391,7 +394,3 @@ def _present(found: V | None) -> V:
     if found is None:
         raise RuntimeError("lists and counts always have an answer")
     return found
-
-
-def _place_of(row: TestIdentity) -> IdentityPlace:
-    return place_identity(row.key, row.identity_id)

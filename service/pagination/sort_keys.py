@@ -59,11 +59,12 @@ class IdentityReference:
 IdentityPlace = IdentityKey | IdentityReference
 
 
-def place_identity(key: IdentityKey, identity_id: bytes) -> IdentityPlace:
+def place_identity(repository: RepositoryName, key: IdentityKey) -> IdentityPlace:
     """Return the names of a row of the test search if a cursor has room for them, else its id."""
     size = _IDENTITY.size + len(_pack_value(key.value)[1])
     if size + sum(len(name) for name in _names(key)) <= KEY_MAX_SIZE:
         return key
+    identity_id = derive_identity_id(repository, key.test_name, key.pipeline_name, key.job_name)
     return IdentityReference(key.executions_count, identity_id, key.value)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import missing
 
+from indexing.identifiers import derive_identity_id
 from indexing.models.events import EventKey
 from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
@@ -36,7 +37,7 @@ from service.pagination.sort_keys import (
 )
 from service.routes import READ_ROUTES, ListRoute
 from service.schemas.limits import CURSOR_MAX_LENGTH
-from tests.builders import NOON
+from tests.builders import NOON, WIDGETS
 
 SIGNER = CursorSigner(b"k" * 32, "store-1")
 SCOPE = scope_of("events", "acme/widgets", b"{}")
@@ -80,7 +81,7 @@ def test_a_place_among_quarantines_comes_back(key: QuarantineKey) -> None:
 
 @given(identities)
 def test_a_place_in_the_search_comes_back(key: IdentityKey) -> None:
-    place = place_identity(key, b"i" * 16)
+    place = place_identity(WIDGETS, key)
     assert round_trip(IDENTITY_KEYS, Position(place)) == Position(place)
 
 
@@ -92,14 +93,15 @@ def test_long_names_are_referred_to_and_never_make_a_long_cursor(
 ) -> None:
     test, pipeline, job = (letter * length for length in lengths)
     key = IdentityKey(3, test, pipeline, job, value)
-    place = place_identity(key, b"i" * 16)
-    assert place in {key, IdentityReference(3, b"i" * 16, value)}
+    place = place_identity(WIDGETS, key)
+    identity_id = derive_identity_id(WIDGETS, test, pipeline, job)
+    assert place in {key, IdentityReference(3, identity_id, value)}
     assert round_trip(IDENTITY_KEYS, Position(place)).key == place
 
 
 def test_names_that_fit_are_carried() -> None:
     fitting = IdentityKey(1, "a" * 600, "b" * 50, "c" * 50)
-    assert place_identity(fitting, b"i" * 16) == fitting
+    assert place_identity(WIDGETS, fitting) == fitting
 
 
 @pytest.mark.parametrize("at", range(len(CURSOR)))

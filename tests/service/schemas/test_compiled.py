@@ -93,8 +93,8 @@ metrics = st.builds(
     st.lists(st.sampled_from(["passed", "failed", "flaky"]), max_size=3).map(tuple),
     st.booleans(),
 )
-identities = st.builds(Row, st.binary(), st.uuids(), keys)
-measured = st.builds(Row, st.binary(), st.uuids(), keys, metrics)
+identities = st.builds(Row, st.uuids(), keys)
+measured = st.builds(Row, st.uuids(), keys, metrics)
 quarantine_fields: dict[str, Any] = {
     "key": st.builds(QuarantineKey, moments, st.uuids()),
     "test_name": texts,

@@ -257,11 +257,7 @@ def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
         values["test_name"] = name_in(hit["sort"], query.sort)
         values[_COUNT] = hit["fields"][_COUNT][0]
         key = _key_in_order(query, values, hit)
-    return TestIdentity(
-        derive_identity_id(query.repository, key.test_name, key.pipeline_name, key.job_name),
-        make_test_id_deriver(query.repository)(key.test_name),
-        key,
-    )
+    return TestIdentity(make_test_id_deriver(query.repository)(key.test_name), key)
 
 
 def _row_of(query: TestQuery, hit: paging.Hit) -> TestIdentity:
@@ -271,7 +267,6 @@ def _row_of(query: TestQuery, hit: paging.Hit) -> TestIdentity:
         values = (source.get(field, missing) for field, missing in METRICS_FIELDS.items())
         metrics = RowValues(*values).metrics(is_quarantined=False)
     return TestIdentity(
-        bytes.fromhex(hit["_id"]),
         uuid.UUID(source["test_id"]),
         _key_in_order(query, source, hit),
         metrics,

@@ -252,7 +252,7 @@ def _name_bounds(query: TestQuery, rows: Slice) -> Sql:
 def _read_columns(sort: TestSort) -> str:
     """Return the columns of the page `found`, before `_shown_columns` adds to them."""
     sorted_by = (sort.value,) if sort in VALUE_SORTS else ()
-    columns = ("identity_id", *_KEY_COLUMNS, *sorted_by, "test", *METRICS_COLUMNS)
+    columns = (*_KEY_COLUMNS, *sorted_by, "test", *METRICS_COLUMNS)
     return ", ".join(dict.fromkeys(columns))
 
 
@@ -269,7 +269,7 @@ def _shown_columns(query: TestQuery) -> Sql:
 @cache
 def _columns_of_key(sort: TestSort) -> Sql:
     value = sort.value if sort in VALUE_SORTS else "NULL"
-    return Sql(", ".join(("identity_id", *_KEY_COLUMNS, value)))
+    return Sql(", ".join((*_KEY_COLUMNS, value)))
 
 
 def _make_identities(query: TestQuery, rows: Iterable[tuple[Any, ...]]) -> list[TestIdentity]:
@@ -285,7 +285,7 @@ def _make_identities(query: TestQuery, rows: Iterable[tuple[Any, ...]]) -> list[
 
 
 def _identity_of(row: tuple[Any, ...], derive_test_id_of: DeriveTestId) -> TestIdentity:
-    return TestIdentity(row[0], derive_test_id_of(row[2]), _make_key(row[1:]))
+    return TestIdentity(derive_test_id_of(row[1]), _make_key(row))
 
 
 # Most searches show the tests with the most executions that match, so they have rows in common.
@@ -294,11 +294,9 @@ _known_identity_of: Final = lru_cache(_KEPT)(_identity_of)
 
 def _identity_with_metrics(row: tuple[Any, ...], derive_test_id_of: DeriveTestId) -> TestIdentity:
     size = len(_KEY_COLUMNS) + 1
-    identity_id, *rest = row
-    *metrics, is_quarantined = rest[size:]
+    *metrics, is_quarantined = row[size:]
     return TestIdentity(
-        identity_id,
-        derive_test_id_of(row[2]),
-        IdentityKey(*rest[:size]),
+        derive_test_id_of(row[1]),
+        IdentityKey(*row[:size]),
         RowValues(*metrics).metrics(is_quarantined=bool(is_quarantined)),
     )

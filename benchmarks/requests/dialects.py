@@ -12,9 +12,14 @@ import orjson
 from benchmarks.data.generated import EVENTS_FROM, EVENTS_TO, name_of
 from benchmarks.requests.operations import Kind, Operation, QueriedRepository
 from indexing.identifiers import derive_test_id
+from indexing.models.events import EventQuery
+from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.cluster import routing_of
+from indexing.store.elasticsearch.event_query import make_query as make_event_query
+from indexing.store.elasticsearch.events import newest_part
 from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import slices_between
 from indexing.store.elasticsearch.search.query import ORDERS, make_query
 from indexing.timestamps import format_timestamp, to_microseconds
@@ -79,15 +84,11 @@ def elasticsearch_path(prefix: str) -> Dialect:
     def path(operation: Operation, queried: QueriedRepository, number: int | None) -> str:
         routing = routing_of(queried.repository)
         if operation.kind is Kind.EVENTS:
-            end = _end_of_events(number)
-            names = slices_between(EVENTS_FROM, end) or ["*"]
+            every = EventQuery(queried.repository, EVENTS_FROM, _end_of_events(number))
+            part = newest_part(every, Anchor()) or every
+            names = slices_between(part.received_from, part.received_to) or ["*"]
             index = ",".join(layout.events_of(f"{name}*") for name in names)
-            window = {"gte": to_microseconds(EVENTS_FROM), "lt": to_microseconds(end)}
-            filters = [
-                {"term": {"repository_id": routing}},
-                {"range": {"received_at": window}},
-            ]
-            body = _body(operation, {"bool": {"filter": filters}}, ("received_at", "id"))
+            body = _body(operation, make_event_query(part, Retention()), ("received_at", "id"))
         else:
             asks = TestQuery(
                 queried.repository,

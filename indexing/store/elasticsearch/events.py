@@ -70,7 +70,7 @@ def newest_part(query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | Non
     start = (last - _FEW_DAYS).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     if start <= query.received_from:
         return None
-    return replace(query, received_from=start, received_to=end)
+    return EventQuery(query.repository, start, end)
 
 
 def _is_complete(page: Page[EventRow], anchor: Anchor[EventKey]) -> bool:

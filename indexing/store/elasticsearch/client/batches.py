@@ -71,11 +71,14 @@ class Batches(Generic[T, R]):
             raise
 
     def _start(self, kind: Hashable, batch: _Batch[T, R]) -> None:
-        if self._open.get(kind) is batch:
-            del self._open[kind]
-            self._running[kind] += 1
-            batch.task = asyncio.create_task(self._run(batch))
-            batch.task.add_done_callback(lambda _: self._end(kind))
+        if self._open.get(kind) is not batch:
+            return
+        del self._open[kind]
+        if all(each.done() for each in batch.results):
+            return
+        self._running[kind] += 1
+        batch.task = asyncio.create_task(self._run(batch))
+        batch.task.add_done_callback(lambda _: self._end(kind))
 
     def _end(self, kind: Hashable) -> None:
         self._running[kind] -= 1
@@ -87,8 +90,6 @@ class Batches(Generic[T, R]):
     async def _run(self, batch: _Batch[T, R]) -> None:
         waiting = batch.results
         try:
-            if all(each.done() for each in waiting):
-                return
             outcomes = await self._work(batch.items)
         except Exception as error:  # noqa: BLE001 - it goes to all who wait for it
             for result in waiting:

@@ -59,7 +59,7 @@ FULL: Final = Size(
     store=StoreSize("full", tests=100_000, identities=1_000_000, events=100_000),
     operations=None,
     thorough=True,
-    rounds=2,
+    rounds=3,
     warm_up=0.2,
     seconds=1.5,
     # 200 requests a second for an hour.

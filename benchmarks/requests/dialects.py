@@ -1,4 +1,4 @@
-"""Builds requests for the service, for Datasette, and for Elasticsearch itself. Pure."""
+"""Builds requests for the service, for Datasette, and for Elasticsearch itself."""
 
 from __future__ import annotations
 

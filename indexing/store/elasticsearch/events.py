@@ -39,9 +39,9 @@ async def list_events(
     cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
 ) -> Page[EventRow]:
     part = _oldest_part(query, anchor) if anchor.backward else newest_part(query, anchor)
-    if part is not None:
+    if part is not None and (anchor.backward or _has_fewer_slices(cluster, part, query)):
         page = await _read_page(cluster, part, anchor, limit)
-        if page.has_previous if anchor.backward else _is_complete(page, anchor):
+        if _is_complete(page, anchor):
             return page
     return await _read_page(cluster, query, anchor, limit)
 
@@ -58,7 +58,7 @@ def _oldest_part(query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | No
 def newest_part(query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | None:
     """Return the part of a long range that a page is probably in, if all events match.
 
-    It has whole slices, up to the first event of the page.
+    It begins with a slice, and ends with the range or right after the event of the anchor.
     """
     end = query.received_to
     if anchor.key is not None and anchor.key.received_at < end:
@@ -73,8 +73,15 @@ def newest_part(query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | Non
     return EventQuery(query.repository, start, end)
 
 
+def _has_fewer_slices(cluster: Cluster, part: EventQuery, query: EventQuery) -> bool:
+    # A part that ends far in the future has too many slices to name.
+    return slices_of(cluster, part) != slices_of(cluster, query)
+
+
 def _is_complete(page: Page[EventRow], anchor: Anchor[EventKey]) -> bool:
     """Return whether the page of a part is that of the whole range."""
+    if anchor.backward:
+        return page.has_previous
     # Without the row of the anchor, newer events have to be looked for outside of the part.
     return page.has_next and (anchor.key is None or page.has_previous)
 
@@ -91,10 +98,11 @@ async def _read_page(
         values = (to_microseconds(key.received_at), key.id)
         itself = {"ids": {"values": [document_id(query.repository, key)]}}
         beside = paging.Beside(values, itself)
+    index = slices_of(cluster, query)
     page, there = await paging.read_page(
         cluster.connection,
         paging.List(
-            index=slices_of(cluster, query),
+            index=index,
             routing=routing_of(query.repository),
             query=make_query(query, retention),
             order=_ORDER,
@@ -104,7 +112,7 @@ async def _read_page(
         beside=beside,
         backward=anchor.backward,
         limit=limit,
-        combined=(cluster.combined_reads, EventQuery) if _is_cheap(query, anchor) else None,
+        combined=(cluster.combined_reads, index) if _is_cheap(query, anchor) else None,
     )
     if beside is not None and not there:
         # The cached retention marks may be older than the retention run that dropped the row.

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.client.rounds import Work
@@ -14,16 +14,23 @@ from indexing.store.elasticsearch.client.rounds import Work
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Batches of a kind that start at once; more of them show that the cluster is the limit.
-_AT_ONCE: Final = 2
+# How many batches of a kind are in progress before calls are held back: more of them show that the
+# cluster is the limit.
+_IN_PROGRESS: Final = 2
+
+
+class _Call(NamedTuple, Generic[T, R]):
+    """One call, and the future of its result."""
+
+    item: T
+    result: asyncio.Future[R]
 
 
 @dataclass(slots=True, eq=False)
 class _Batch(Generic[T, R]):
     """Calls of one kind; `task` does their work, once no more are added."""
 
-    items: list[T] = field(default_factory=list)
-    results: list[asyncio.Future[R]] = field(default_factory=list)
+    calls: list[_Call[T, R]] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
 
@@ -31,9 +38,8 @@ class Batches(Generic[T, R]):
     """Does the work of calls of one kind together: at most `most` of them at once.
 
     Calls that begin in the same iteration of the event loop share a batch. While two batches of
-    their kind are in progress, calls wait for the end of one of them, until their own batch is
-    full, or for `hold` seconds at most: batches grow with the load, and a cluster that hangs delays
-    a call only once.
+    their kind are in progress, calls are held back until one of them ends or their own batch is
+    full, for `hold` seconds at most. So batches grow with the load.
 
     Cancelling one caller leaves the others; the work is cancelled when its last caller is.
     """
@@ -53,20 +59,19 @@ class Batches(Generic[T, R]):
         batch = self._open.get(kind)
         if batch is None:
             batch = self._open[kind] = _Batch()
-            if self._running[kind] >= _AT_ONCE:
+            if self._running[kind] >= _IN_PROGRESS:
                 loop.call_later(self._hold, self._start, kind, batch)
             else:
                 # All tasks that are ready now run before this does.
                 loop.call_soon(self._start, kind, batch)
-        batch.items.append(item)
-        result: asyncio.Future[R] = loop.create_future()
-        batch.results.append(result)
-        if len(batch.items) == self._most:
+        call: _Call[T, R] = _Call(item, loop.create_future())
+        batch.calls.append(call)
+        if len(batch.calls) == self._most:
             self._start(kind, batch)
         try:
-            return await result
+            return await call.result
         except asyncio.CancelledError:
-            if batch.task is not None and all(each.done() for each in batch.results):
+            if batch.task is not None and all(each.result.done() for each in batch.calls):
                 batch.task.cancel()
             raise
 
@@ -74,7 +79,8 @@ class Batches(Generic[T, R]):
         if self._open.get(kind) is not batch:
             return
         del self._open[kind]
-        if all(each.done() for each in batch.results):
+        batch.calls = [call for call in batch.calls if not call.result.done()]
+        if not batch.calls:
             return
         self._running[kind] += 1
         batch.task = asyncio.create_task(self._run(batch))
@@ -88,15 +94,15 @@ class Batches(Generic[T, R]):
             self._start(kind, held)
 
     async def _run(self, batch: _Batch[T, R]) -> None:
-        waiting = batch.results
+        results = [call.result for call in batch.calls]
         try:
-            outcomes = await self._work(batch.items)
+            outcomes = await self._work([call.item for call in batch.calls])
         except Exception as error:  # noqa: BLE001 - it goes to all who wait for it
-            for result in waiting:
+            for result in results:
                 if not result.done():
                     result.set_exception(error)
         else:
-            for result, outcome in zip(waiting, outcomes, strict=True):
+            for result, outcome in zip(results, outcomes, strict=True):
                 if result.done():
                     continue
                 if isinstance(outcome, StoreError):
@@ -105,5 +111,5 @@ class Batches(Generic[T, R]):
                     result.set_result(outcome)
         finally:
             # If this task is cancelled, its callers must not wait forever.
-            for result in waiting:
+            for result in results:
                 result.cancel()

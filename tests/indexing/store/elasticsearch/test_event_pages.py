@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from indexing.errors import StaleKeyError
 from indexing.models.events import EventKey, EventQuery
 from indexing.models.paging import Anchor
 from indexing.store.elasticsearch.client.connection import Connection
@@ -161,3 +162,26 @@ async def test_the_end_of_time_is_a_valid_end_of_a_range(store: ElasticsearchSto
     assert [row.key.id for row in page.rows] == [0, 1]
     page = await store.list_events(EventQuery(WIDGETS, first, last), Anchor(EventKey(last, 1)), 2)
     assert [row.key.id for row in page.rows] == [0, 1]
+
+
+async def test_a_long_range_cannot_be_continued_from_what_retention_dropped(
+    store: ElasticsearchStore,
+) -> None:
+    query = await load_months(store)
+    await store.prune(NOON - 60 * DAY, NOON)
+    with pytest.raises(StaleKeyError):
+        await store.list_events(query, Anchor(EventKey(NOON - 70 * DAY, 70)), 2)
+    page = await store.list_events(query, Anchor(EventKey(NOON - 58 * DAY, 58)), 2)
+    assert [row.key.id for row in page.rows] == [59, 60]
+    assert not page.has_next
+
+
+async def test_a_range_with_too_many_slices_to_name_is_read_at_once(
+    store: ElasticsearchStore, ranges: list[timedelta]
+) -> None:
+    await load_months(store)
+    length = 1_000 * DAY
+    query = EventQuery(WIDGETS, NOON - 100 * DAY, NOON - 100 * DAY + length)
+    page = await store.list_events(query, Anchor(), 1_000)
+    assert len(page.rows) == 100
+    assert ranges == [length]

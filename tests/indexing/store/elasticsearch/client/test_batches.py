@@ -187,3 +187,27 @@ async def test_calls_that_are_cancelled_before_their_batch_begins_send_nothing()
     assert doubling.batches == []
     doubling.go.set()
     assert await batches.run(None, 2) == 4
+
+
+async def test_held_calls_that_are_cancelled_are_not_sent() -> None:
+    doubling = Doubling()
+    batches = Batches(doubling.work, most=10, hold=NEVER)
+    one, other, cancelled, held = [
+        call for number in range(4) for call in await start(batches, number)
+    ]
+    cancelled.cancel()
+    await let_run()
+    doubling.go.set()
+    assert [await one, await other, await held] == [0, 2, 6]
+    assert doubling.batches == [[0], [1], [3]]
+
+
+async def test_a_batch_that_is_cancelled_starts_the_held_one() -> None:
+    doubling = Doubling()
+    batches = Batches(doubling.work, most=10, hold=NEVER)
+    calls = [call for number in range(3) for call in await start(batches, number)]
+    calls[0].cancel()
+    await let_run()
+    assert doubling.batches == [[0], [1], [2]]
+    doubling.go.set()
+    assert await asyncio.gather(*calls[1:]) == [2, 4]

@@ -6,10 +6,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
-from indexing.errors import StoreError
-from indexing.store.elasticsearch.client.rounds import Work
+from indexing.store.elasticsearch.client.rounds import Work, settle
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,18 +18,14 @@ R = TypeVar("R")
 _IN_PROGRESS: Final = 2
 
 
-class _Call(NamedTuple, Generic[T, R]):
-    """One call, and the future of its result."""
-
-    item: T
-    result: asyncio.Future[R]
-
-
 @dataclass(slots=True, eq=False)
 class _Batch(Generic[T, R]):
-    """Calls of one kind; `task` does their work, once no more are added."""
+    """Calls of one kind, each with the future of its result.
 
-    calls: list[_Call[T, R]] = field(default_factory=list)
+    `task` does their work, once no more are added.
+    """
+
+    calls: list[tuple[T, asyncio.Future[R]]] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
 
@@ -64,14 +59,14 @@ class Batches(Generic[T, R]):
             else:
                 # All tasks that are ready now run before this does.
                 loop.call_soon(self._start, kind, batch)
-        call: _Call[T, R] = _Call(item, loop.create_future())
-        batch.calls.append(call)
+        result: asyncio.Future[R] = loop.create_future()
+        batch.calls.append((item, result))
         if len(batch.calls) == self._most:
             self._start(kind, batch)
         try:
-            return await call.result
+            return await result
         except asyncio.CancelledError:
-            if batch.task is not None and all(each.result.done() for each in batch.calls):
+            if batch.task is not None and all(each.done() for _, each in batch.calls):
                 batch.task.cancel()
             raise
 
@@ -79,7 +74,7 @@ class Batches(Generic[T, R]):
         if self._open.get(kind) is not batch:
             return
         del self._open[kind]
-        batch.calls = [call for call in batch.calls if not call.result.done()]
+        batch.calls = [call for call in batch.calls if not call[1].done()]
         if not batch.calls:
             return
         self._running[kind] += 1
@@ -94,22 +89,9 @@ class Batches(Generic[T, R]):
             self._start(kind, held)
 
     async def _run(self, batch: _Batch[T, R]) -> None:
-        results = [call.result for call in batch.calls]
         try:
-            outcomes = await self._work([call.item for call in batch.calls])
-        except Exception as error:  # noqa: BLE001 - it goes to all who wait for it
-            for result in results:
-                if not result.done():
-                    result.set_exception(error)
-        else:
-            for result, outcome in zip(results, outcomes, strict=True):
-                if result.done():
-                    continue
-                if isinstance(outcome, StoreError):
-                    result.set_exception(outcome)
-                else:
-                    result.set_result(outcome)
+            await settle(self._work, batch.calls)
         finally:
             # If this task is cancelled, its callers must not wait forever.
-            for result in results:
+            for _, result in batch.calls:
                 result.cancel()

@@ -23,6 +23,24 @@ R = TypeVar("R")
 Work = Callable[[Sequence[T]], Awaitable[Sequence[R | StoreError]]]
 
 
+async def settle(work: Work[T, R], calls: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
+    """Do the work of all calls; each future gets the result of its item, or the error."""
+    try:
+        outcomes = await work([item for item, _ in calls])
+    except Exception as error:  # noqa: BLE001 - it goes to all who wait for it
+        for _, result in calls:
+            if not result.done():
+                result.set_exception(error)
+        return
+    for (_, result), outcome in zip(calls, outcomes, strict=True):
+        if result.done():
+            continue
+        if isinstance(outcome, StoreError):
+            result.set_exception(outcome)
+        else:
+            result.set_result(outcome)
+
+
 @dataclass(frozen=True, slots=True)
 class _Call(Generic[T, R]):
     """A call that waits for a round."""
@@ -64,7 +82,7 @@ class Rounds(Generic[T, R]):
         calls: list[_Call[T, R]] = []
         try:
             while calls := self._take():
-                await self._run_round(calls)
+                await settle(self._work, [(call.item, call.result) for call in calls])
         finally:
             # If this task is cancelled, its callers must not wait forever.
             for call in calls:
@@ -72,22 +90,6 @@ class Rounds(Generic[T, R]):
             # Remove the worker now and not in a done callback: a call that arrives in between would
             # start no worker.
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
-
-    async def _run_round(self, calls: Sequence[_Call[T, R]]) -> None:
-        try:
-            results = await self._work([call.item for call in calls])
-        except Exception as error:  # noqa: BLE001 - it goes to all who wait for it
-            for call in calls:
-                if not call.result.done():
-                    call.result.set_exception(error)
-            return
-        for call, result in zip(calls, results, strict=True):
-            if call.result.done():
-                continue
-            if isinstance(result, StoreError):
-                call.result.set_exception(result)
-            else:
-                call.result.set_result(result)
 
     def _take(self) -> list[_Call[T, R]]:
         """Remove and return the calls of the next round, without those that were cancelled."""

@@ -64,6 +64,10 @@ def place_identity(repository: RepositoryName, key: IdentityKey) -> IdentityPlac
     size = _IDENTITY.size + len(_pack_value(key.value)[1])
     if size + sum(len(name) for name in _names(key)) <= KEY_MAX_SIZE:
         return key
+    return _refer_to(repository, key)
+
+
+def _refer_to(repository: RepositoryName, key: IdentityKey) -> IdentityReference:
     identity_id = derive_identity_id(repository, key.test_name, key.pipeline_name, key.job_name)
     return IdentityReference(key.executions_count, identity_id, key.value)
 
@@ -116,9 +120,7 @@ def _shorten_identity(repository: RepositoryName, packed: bytes) -> bytes:
     place = _unpack_identity(packed)
     if isinstance(place, IdentityReference):
         return packed
-    names = (place.test_name, place.pipeline_name, place.job_name)
-    identity_id = derive_identity_id(repository, *names)
-    return _pack_identity(IdentityReference(place.executions_count, identity_id, place.value))
+    return _pack_identity(_refer_to(repository, place))
 
 
 def _names(key: IdentityKey) -> list[bytes]:

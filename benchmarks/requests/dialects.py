@@ -17,10 +17,10 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.event_query import make_query as make_event_query
+from indexing.store.elasticsearch.event_query import slices_of
 from indexing.store.elasticsearch.events import newest_part
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.indices.slices import slices_between
 from indexing.store.elasticsearch.search.query import ORDERS, make_query
 from indexing.timestamps import format_timestamp, to_microseconds
 
@@ -85,9 +85,8 @@ def elasticsearch_path(prefix: str) -> Dialect:
         routing = routing_of(queried.repository)
         if operation.kind is Kind.EVENTS:
             every = EventQuery(queried.repository, EVENTS_FROM, _end_of_events(number))
-            part = newest_part(every, Anchor()) or every
-            names = slices_between(part.received_from, part.received_to) or ["*"]
-            index = ",".join(layout.events_of(f"{name}*") for name in names)
+            part = newest_part(layout, every, Anchor()) or every
+            index = slices_of(layout, part)
             body = _body(operation, make_event_query(part, Retention()), ("received_at", "id"))
         else:
             asks = TestQuery(

@@ -122,7 +122,7 @@ async def _add_rows(
     """Count the events of these queries, whatever is stored."""
     searches = [
         Search(
-            slices_of(cluster, query),
+            slices_of(cluster.layout, query),
             count_facets(make_query(query, retention), sums.size, MOST_VALUES, sums.fields),
             routing_of(query.repository),
         )

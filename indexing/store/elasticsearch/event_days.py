@@ -86,7 +86,7 @@ def count_search(
     """
     body = {"size": 0, "track_total_hits": most or True, "query": make_query(query, retention)}
     routing = routing_of(query.repository)
-    return Search(slices_of(cluster, query), body, routing, copy=routing)
+    return Search(slices_of(cluster.layout, query), body, routing, copy=routing)
 
 
 async def count_events(
@@ -113,7 +113,7 @@ async def read_current(cluster: Cluster, every: EventQuery, retention: Retention
         return CurrentTables(tables, (), total)
     body = count_bars(make_query(every, retention), DAY_MICROSECONDS)
     routing = routing_of(every.repository)
-    search = Search(slices_of(cluster, every), body, routing, copy=routing)
+    search = Search(slices_of(cluster.layout, every), body, routing, copy=routing)
     (answer,) = await cluster.connection.search_many([search])
     totals = read_bars(answer, DAY_MICROSECONDS)
     current = [table for table in tables if totals.get(table.day) == table.of]

@@ -65,7 +65,7 @@ async def _search(
         "query": make_query(query, retention),
         "aggs": {_VALUES: aggregation},
     }
-    index, routing = slices_of(cluster, query), routing_of(query.repository)
+    index, routing = slices_of(cluster.layout, query), routing_of(query.repository)
     answer = await cluster.connection.search(index, body, routing=routing)
     none: dict[str, Any] = {"buckets": [], "doc_count_error_upper_bound": 0}
     # If the index has been deleted meanwhile, there are no aggregations.

@@ -14,6 +14,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_query import TIME, every_of, make_query, slices_of
+from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.timestamps import to_microseconds
 
 _ORDER: Final = (TIME, "id")
@@ -38,12 +39,18 @@ def document_id(repository: RepositoryName, key: EventKey) -> str:
 async def list_events(
     cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
 ) -> Page[EventRow]:
-    part = _oldest_part(query, anchor) if anchor.backward else newest_part(query, anchor)
-    if part is not None and (anchor.backward or _has_fewer_slices(cluster, part, query)):
-        page = await _read_page(cluster, part, anchor, limit)
+    # Whether the page is read from the order of the index, without skipping any event.
+    is_cheap = not anchor.backward and query == every_of(query)
+    part = None
+    if anchor.backward:
+        part = _oldest_part(query, anchor)
+    elif is_cheap:
+        part = newest_part(cluster.layout, query, anchor)
+    if part is not None:
+        page = await _read_page(cluster, part, anchor, limit, is_cheap=is_cheap)
         if _is_complete(page, anchor):
             return page
-    return await _read_page(cluster, query, anchor, limit)
+    return await _read_page(cluster, query, anchor, limit, is_cheap=is_cheap)
 
 
 def _oldest_part(query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | None:
@@ -55,27 +62,25 @@ def _oldest_part(query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | No
     return replace(query, received_to=oldest + length / _FIRST_PART)
 
 
-def newest_part(query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | None:
-    """Return the part of a long range that a page is probably in, if all events match.
+def newest_part(layout: Layout, query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | None:
+    """Return the part of a long range that a page of all its events is probably in.
 
-    It begins with a slice, and ends with the range or right after the event of the anchor.
+    It begins with a slice, and ends with the range or right after the event of the anchor. `None`
+    if it has the slices of the whole range.
     """
     end = query.received_to
     if anchor.key is not None and anchor.key.received_at < end:
         # The page is read beside this event, which must be in the part.
         end = anchor.key.received_at + _MOMENT
     last = min(end, datetime.now(UTC))
-    if last - query.received_from <= _FEW_DAYS or not _is_cheap(query, anchor):
+    if last - query.received_from <= _FEW_DAYS:
         return None
     start = (last - _FEW_DAYS).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     if start <= query.received_from:
         return None
-    return EventQuery(query.repository, start, end)
-
-
-def _has_fewer_slices(cluster: Cluster, part: EventQuery, query: EventQuery) -> bool:
+    part = EventQuery(query.repository, start, end)
     # A part that ends far in the future has too many slices to name.
-    return slices_of(cluster, part) != slices_of(cluster, query)
+    return None if slices_of(layout, part) == slices_of(layout, query) else part
 
 
 def _is_complete(page: Page[EventRow], anchor: Anchor[EventKey]) -> bool:
@@ -87,7 +92,7 @@ def _is_complete(page: Page[EventRow], anchor: Anchor[EventKey]) -> bool:
 
 
 async def _read_page(
-    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
+    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int, *, is_cheap: bool
 ) -> Page[EventRow]:
     if query.received_from >= query.received_to:
         return Page((), has_previous=False, has_next=False)
@@ -98,7 +103,7 @@ async def _read_page(
         values = (to_microseconds(key.received_at), key.id)
         itself = {"ids": {"values": [document_id(query.repository, key)]}}
         beside = paging.Beside(values, itself)
-    index = slices_of(cluster, query)
+    index = slices_of(cluster.layout, query)
     page, there = await paging.read_page(
         cluster.connection,
         paging.List(
@@ -112,7 +117,7 @@ async def _read_page(
         beside=beside,
         backward=anchor.backward,
         limit=limit,
-        combined=(cluster.combined_reads, index) if _is_cheap(query, anchor) else None,
+        combined=(cluster.combined_reads, index) if is_cheap else None,
     )
     if beside is not None and not there:
         # The cached retention marks may be older than the retention run that dropped the row.
@@ -120,11 +125,6 @@ async def _read_page(
     if beside is not None and not there and retention.reaches(beside.values[0]):
         raise StaleKeyError("retention dropped the event that this page was to continue from")
     return page
-
-
-def _is_cheap(query: EventQuery, anchor: Anchor[EventKey]) -> bool:
-    """Return whether the page is read from the order of the index, without skipping any event."""
-    return not anchor.backward and query == every_of(query)
 
 
 def _row_of(hit: paging.Hit) -> EventRow:

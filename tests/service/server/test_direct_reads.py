@@ -240,7 +240,7 @@ async def test_repeated_direct_reads_become_repeated_requests(wire: Wire) -> Non
     assert [(await wire.ask(poll))[0] for _ in range(4)] == [304] * 4
 
 
-class Gate:
+class HeldReads:
     """Holds the reads of a test back until it is opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, store: type[Reader]) -> None:
@@ -262,24 +262,24 @@ class Gate:
 
 
 @pytest.fixture
-def gate(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    return Gate(monkeypatch, type(wire.door.reader))
+def held_reads(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> HeldReads:
+    return HeldReads(monkeypatch, type(wire.door.reader))
 
 
-async def begin(wire: Wire, gate: Gate) -> None:
-    """Begin a direct read that the gate holds back."""
-    gate.opened.set()
+async def begin(wire: Wire, held_reads: HeldReads) -> None:
+    """Begin a direct read that the held_reads holds back."""
+    held_reads.opened.set()
     await learn(wire, HINGE)
-    gate.opened.clear()
-    gate.entered.clear()
+    held_reads.opened.clear()
+    held_reads.entered.clear()
     wire.writer.write(wire.head(LATCH))
-    await asyncio.wait_for(gate.entered.wait(), TIMEOUT)
+    await asyncio.wait_for(held_reads.entered.wait(), TIMEOUT)
     assert wire.unparsed == 1
 
 
 @IN_MEMORY
 async def test_requests_that_arrive_meanwhile_are_answered_in_order(
-    wire: Wire, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, held_reads: HeldReads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrived = asyncio.Event()
     hold_back = Connection._hold_back
@@ -290,7 +290,7 @@ async def test_requests_that_arrive_meanwhile_are_answered_in_order(
             arrived.set()
 
     monkeypatch.setattr(Connection, "_hold_back", notice)
-    await begin(wire, gate)
+    await begin(wire, held_reads)
     # More than is kept, and the beginning of another request.
     targets = [SEARCH, UNKNOWN, "/health/live", HINGE] * 20
     heads = b"".join(wire.head(target) for target in targets) + wire.head(HINGE)[:30]
@@ -298,7 +298,7 @@ async def test_requests_that_arrive_meanwhile_are_answered_in_order(
     assert expected < MAX_WAITING_BYTES
     wire.writer.write(heads)
     await asyncio.wait_for(arrived.wait(), TIMEOUT)
-    gate.opened.set()
+    held_reads.opened.set()
     assert (await wire.read())[0] == 200
     assert [(await wire.read())[0] for _ in targets] == [422, 404, 200, 200] * 20
     wire.writer.write(wire.head(HINGE)[30:])
@@ -306,23 +306,23 @@ async def test_requests_that_arrive_meanwhile_are_answered_in_order(
 
 
 @IN_MEMORY
-async def test_no_byte_is_lost_of_more_than_is_kept(wire: Wire, gate: Gate) -> None:
-    await begin(wire, gate)
+async def test_no_byte_is_lost_of_more_than_is_kept(wire: Wire, held_reads: HeldReads) -> None:
+    await begin(wire, held_reads)
     count = 4 * MAX_WAITING_BYTES // len(wire.head(UNKNOWN))
     wire.writer.write(wire.head(UNKNOWN) * count)
     reading = asyncio.create_task(wire.read())
-    gate.opened.set()
+    held_reads.opened.set()
     assert (await reading)[0] == 200
     for _ in range(count):
         assert (await wire.read())[0] == 404
 
 
 @IN_MEMORY
-async def test_a_read_ends_with_its_client(wire: Wire, gate: Gate) -> None:
-    await begin(wire, gate)
+async def test_a_read_ends_with_its_client(wire: Wire, held_reads: HeldReads) -> None:
+    await begin(wire, held_reads)
     wire.writer.transport.abort()
-    await asyncio.wait_for(gate.cancelled.wait(), TIMEOUT)
-    gate.opened.set()
+    await asyncio.wait_for(held_reads.cancelled.wait(), TIMEOUT)
+    held_reads.opened.set()
     other = await Wire.open(wire.door)
     assert (await other.ask(other.head(LATCH)))[0] == 200
     await other.close()
@@ -330,13 +330,13 @@ async def test_a_read_ends_with_its_client(wire: Wire, gate: Gate) -> None:
 
 @IN_MEMORY
 async def test_a_read_in_progress_is_finished_before_the_process_stops(
-    wire: Wire, gate: Gate
+    wire: Wire, held_reads: HeldReads
 ) -> None:
-    await begin(wire, gate)
+    await begin(wire, held_reads)
     wire.door.app[LIFECYCLE].stopping = True
     stopping = asyncio.create_task(wire.door.runner.server.shutdown(TIMEOUT))  # type: ignore[union-attr]
     await asyncio.sleep(0)
-    gate.opened.set()
+    held_reads.opened.set()
     status, fields, _ = await wire.read()
     assert (status, fields["connection"]) == (200, "close")
     assert await wire.reader.read() == b""

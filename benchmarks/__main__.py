@@ -106,7 +106,7 @@ PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
     "flood": lambda run: {"flood": measure_flood(run.conditions())},
     "workers": lambda run: {"workers": tuple(measure_workers(run.conditions()))},
     "memory": lambda run: {"memory": measure_memory(run.conditions())},
-    "growth": lambda run: {"costs": tuple(measure_growth(run.size, run.load, run.logs))},
+    "growth": lambda run: {"costs": tuple(measure_growth(run.size, run.load, run.logs, [NODE]))},
     "ingest": _ingest,
     "small_writes": _small_writes,
     "history": lambda run: {

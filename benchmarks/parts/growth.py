@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from benchmarks.data.generated import MEASURED, repository_elsewhere
 from benchmarks.data.loading import read_key
 from benchmarks.data.sizes import Size, StoreSize
 from benchmarks.parts.bench import Conditions, started
-from benchmarks.parts.throughput import measure
+from benchmarks.parts.throughput import NOT_CACHED, measure
 from benchmarks.requests.operations import BY_NAME, Operation, QueriedRepository
 from benchmarks.results import Cost
 from benchmarks.running.cores import available_cores, divide
@@ -70,8 +70,11 @@ def stages_of(size: Size) -> Iterator[Stage]:
         yield Stage(identities, store, steady, STEADY_SERIES, by_identities)
 
 
-def measure_growth(size: Size, load: Load, logs: Path) -> list[Cost]:
-    """Return the costs at every stage, over each kind of store."""
+def measure_growth(size: Size, load: Load, logs: Path, folders: Sequence[Path]) -> list[Cost]:
+    """Return the costs at every stage, over each kind of store.
+
+    `folders` have the files of the servers that hold stores.
+    """
     costs = []
     fewer = replace(size, rounds=min(size.rounds, _ROUNDS))
     for stage in stages_of(size):
@@ -79,9 +82,11 @@ def measure_growth(size: Size, load: Load, logs: Path) -> list[Cost]:
         stacks = [s for s in (REFERENCE, OVER_ELASTICSEARCH) if s.runs_in(backends)]
         stores = {stack.name: stack.store.value for stack in stacks}
         print(f"{stage.store.name}, {stage.series}", file=sys.stderr)
-        conditions = Conditions(fewer, stage.queried, read_key(), backends, logs)
+        files = (backends.folder, *folders)
+        conditions = Conditions(fewer, stage.queried, read_key(), backends, logs, files)
         with started(conditions, stacks, divide(available_cores(), 1)) as bench:
-            figures = measure(bench, stage.operations, stacks, connections=1)
+            # A cached answer costs the same over any store.
+            figures = measure(bench, stage.operations, stacks, connections=1, kinds=(NOT_CACHED,))
         costs += [
             Cost(
                 f"{stores[figure.stack]}: {stage.series}",
@@ -91,7 +96,5 @@ def measure_growth(size: Size, load: Load, logs: Path) -> list[Cost]:
                 figure.p50,
             )
             for figure in figures
-            # A cached answer costs the same over any store.
-            if not figure.repeated
         ]
     return costs

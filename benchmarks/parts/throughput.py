@@ -22,19 +22,24 @@ from benchmarks.results import Figure, Round
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.page_cache import read_files
 from benchmarks.running.processes import Running
-from benchmarks.stacks import REFERENCE, STACKS, CacheKind, Service, Stack
+from benchmarks.stacks import REFERENCE, STACKS, CacheKind, Service, Stack, StoreKind
 
 # The number of stacks between two measurements of the floor.
 _STACKS_A_FLOOR: Final = 2
+
+# The kinds of requests, as in `Figure.repeated`.
+REPEATED: Final = True
+NOT_CACHED: Final = False
 
 # Periods after which a virtual machine has compiled most of its hot code.
 _WARM_UP_SLICES: Final = 3
 
 
 def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]:
-    """Measure every operation over every stack that runs here, with one worker and with two.
+    """Measure every operation over every stack that runs here.
 
-    Returns the figures, and the failed measurements.
+    Two workers are measured only if they and the load have cores of their own. Returns the figures,
+    and the failed measurements.
     """
     size = conditions.size
     chosen = [o for o in OPERATIONS if size.operations is None or o.name in size.operations]
@@ -46,25 +51,29 @@ def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]
         figures = measure(bench, chosen, here)
         if size.thorough:
             figures += _measure_alone(bench, here)
-    if size.thorough:
+    cores = divide(available_cores(), 2)
+    if size.thorough and cores.apart:
         with_workers = [stack for stack in here if stack.has_workers]
-        with started(conditions, with_workers, divide(available_cores(), 2), workers=2) as bench:
+        with started(conditions, with_workers, cores, workers=2) as bench:
             figures += measure(bench, [BY_NAME[name] for name in OF_EACH_KIND], with_workers)
             failures += bench.failures
     return figures, failures
 
 
 def _measure_alone(bench: Bench, stacks: Sequence[Stack]) -> list[Figure]:
-    """Measure the latency of a single client."""
+    """Measure the latency of a single client whose answers are not cached."""
     timed = [s for s in stacks if s.service in (Service.MERGEWATCH, Service.ITSELF)]
     timed = [stack for stack in timed if stack.cache is not CacheKind.REDIS]
-    return measure(bench, (*EVENT_PAGES, *SEARCHES), timed, connections=1)
+    return measure(bench, (*EVENT_PAGES, *SEARCHES), timed, connections=1, kinds=(NOT_CACHED,))
 
 
 def _warm_up(bench: Bench, stacks: Sequence[Stack]) -> None:
-    """Warm up a freshly started Elasticsearch, which compiles the code of these searches."""
+    """Warm up a freshly started Elasticsearch, which compiles the code of these requests.
+
+    Services send several reads in one request, which the node answers by other code than a search.
+    """
     for stack in stacks:
-        if stack.service is not Service.ITSELF:
+        if stack.store is not StoreKind.ELASTICSEARCH:
             continue
         for operation in OPERATIONS:
             if stack.takes_part(operation, repeated=False):
@@ -81,8 +90,9 @@ def measure(
     stacks: Sequence[Stack],
     *,
     connections: int = CONNECTIONS,
+    kinds: Sequence[bool] = (REPEATED, NOT_CACHED),
 ) -> list[Figure]:
-    """Return a figure for each operation and each stack that takes part in it."""
+    """Return a figure for each operation, kind of requests and stack that takes part in it."""
     sizes = {
         operation.name: bench.ask(REFERENCE, bench.repeated_path(REFERENCE, operation)).size
         for operation in operations
@@ -90,7 +100,7 @@ def measure(
     figures = []
     with floor_started(bench, list(sizes.values())) as floor:
         for operation in operations:
-            for repeated in (True, False):
+            for repeated in kinds:
                 taking_part = [s for s in stacks if s.takes_part(operation, repeated=repeated)]
                 if taking_part:
                     series = _Series(bench, floor, sizes[operation.name], operation, connections)

@@ -107,7 +107,7 @@ def _throughput(results: Results) -> Iterator[str]:
                     yield "Services and load share all cores here; so does the floor."
     alone = tables.alone_table(results.figures)
     if alone:
-        yield f"## One client alone\n\n{alone}"
+        yield f"## One client alone\n\nNot cached.\n\n{alone}"
     against_raw = tables.raw_table(results)
     if against_raw:
         yield against_raw

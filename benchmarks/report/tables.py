@@ -61,7 +61,7 @@ def throughput_table(
 
 
 def alone_table(figures: Sequence[Figure]) -> str | None:
-    """Show latencies of a single client; `None` without figures."""
+    """Show latencies of a single client, not cached; `None` without figures."""
     chosen = [figure for figure in figures if figure.connections == 1]
     if not chosen:
         return None

@@ -21,7 +21,7 @@ from indexing.store.elasticsearch.event_query import slices_of
 from indexing.store.elasticsearch.events import newest_part
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.search.query import ORDERS, make_query
+from indexing.store.elasticsearch.search.query import ORDERS, first_width, make_query
 from indexing.timestamps import format_timestamp, to_microseconds
 
 # Datasette's name of the file, and the row id of the repository that was loaded first.
@@ -95,7 +95,8 @@ def elasticsearch_path(prefix: str) -> Dialect:
                 jobs_excluded=tuple(_excluded(number)),
             )
             index = layout.identities
-            body = _body(operation, make_query(asks, routing), ORDERS[asks.sort])
+            searched = make_query(asks, routing, width=first_width(asks))
+            body = _body(operation, searched, ORDERS[asks.sort])
             # The sort keys have all that a row shows.
             body["stored_fields"] = "_none_"
         query = {

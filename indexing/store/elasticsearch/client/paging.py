@@ -24,8 +24,14 @@ _MOST_ROWS: Final = 2_000
 # The number of rows to read first if `keep` drops some of them; each further read takes four times
 # as many.
 _FIRST_ROWS: Final = 500
+# The fewest rows that a search reads beside those of the page, if `keep` is to drop few.
+_SPARE_ROWS: Final = 10
 # The rows of a search that is sent together with others, because their answers are decoded at once.
 _MOST_COMBINED: Final = 500
+
+
+class SurplusError(Exception):
+    """The query of a list finds more rows that do not belong to it than the caller accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,7 @@ async def read_page(
     backward: bool,
     limit: int | None,
     keep: Keep | None = None,
+    drops_few: bool = False,
     combined: tuple[CombinedReads, Hashable] | None = None,
 ) -> tuple[Page[R], bool]:
     """Read one page; also return whether the anchor row is still in the list.
@@ -126,7 +133,11 @@ async def read_page(
     With `combined`, the first search is sent together with those of other pages of that kind,
     unless the page is long.
     One extra row shows whether the list continues. `keep` drops rows that the query cannot filter;
-    reading then continues until the page is full or the list ends.
+    reading then continues until the page is full or the list ends. With `drops_few`, each part of
+    the list is searched once only, for twice the rows of the page.
+
+    Raises:
+        SurplusError: `keep` drops more rows than `drops_few` promises.
     """
     wanted = None if limit is None else limit + 1
     found: list[R] = []
@@ -136,7 +147,9 @@ async def read_page(
     parts = _split(rows, beside, backward=backward)
     while parts:
         size = _MOST_ROWS if wanted is None else min(wanted - len(found), _MOST_ROWS)
-        if keep is not None:
+        if keep is not None and drops_few:
+            size = min(size + max(size, _SPARE_ROWS), _MOST_ROWS)
+        elif keep is not None:
             size, candidates = candidates, min(4 * candidates, _MOST_ROWS)
         body = parts[0].body(backward=backward, size=size)
         bodies = (body,) if first is None else (body, _presence(rows, first))
@@ -153,13 +166,15 @@ async def read_page(
         found += map(make_row, kept if wanted is None else kept[: wanted - len(found)])
         if wanted is not None and len(found) >= wanted:
             break
+        if drops_few and len(hits) == size:
+            raise SurplusError
         parts = _after(parts, hits, size)
     goes_on = wanted is not None and len(found) >= wanted
     found = found[:limit]
     behind = there
     if beside is not None and not there:
         # The anchor row has moved or is deleted, so it does not show whether rows lie behind it.
-        behind = await _lies_behind(connection, rows, beside, backward, keep)
+        behind = await _lies_behind(connection, rows, beside, backward, keep, drops_few)
     if backward:
         found.reverse()
         return Page(tuple(found), has_previous=goes_on, has_next=behind), there
@@ -183,15 +198,18 @@ async def _lies_behind(
     beside: Beside,
     backward: bool,  # noqa: FBT001 - passed through
     keep: Keep | None,
+    drops_few: bool,  # noqa: FBT001 - passed through
 ) -> bool:
     parts = _split(rows, beside, backward=not backward)
     while parts:
-        size = 1 if keep is None else _MOST_ROWS
+        size = 1 if keep is None else _SPARE_ROWS if drops_few else _MOST_ROWS
         body = parts[0].body(backward=not backward, size=size)
         answer = await connection.search(rows.index, body, routing=rows.routing)
         hits = parts[0].hits_of(answer)
         if hits and (keep is None or await keep(hits)):
             return True
+        if drops_few and len(hits) == size:
+            raise SurplusError
         parts = _after(parts, hits, size)
     return False
 

@@ -27,6 +27,7 @@ from indexing.store.elasticsearch.client.bulk import Action, Operation
 from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.derived.auto_quarantine import JudgedTest, RuleInputs
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
+from indexing.store.elasticsearch.indices import name_trigrams
 from indexing.store.elasticsearch.search.query import key_of
 from indexing.store.elasticsearch.tests import RemovedBound, StoredRow, StoredTest, source_of
 from indexing.store.row_values import RowValues
@@ -133,6 +134,7 @@ class Result:
                     "key": key_of(routing, self.test.test_name),
                     "test_id": self.test.test_id,
                     "test_name": self.test.test_name,
+                    name_trigrams.FIELD: name_trigrams.trigrams_for(self.test.test_name),
                     "pipeline_name": pipeline,
                     "job_name": job,
                     **row.values._asdict(),

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning. The module `upgrade` describes
 # how indices of an earlier version are migrated.
-LAYOUT_VERSION: Final = 8
+LAYOUT_VERSION: Final = 9
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 9
+TEMPLATES_VERSION: Final = 10
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
@@ -23,6 +23,8 @@ MIN_SERVER_MAJOR: Final = 9
 _KEYWORD: Final = {"type": "keyword"}
 _LONG: Final = {"type": "long"}
 _DOUBLE: Final = {"type": "double"}
+# A field for searching only: it has no column to sort by.
+_TERMS_ONLY: Final = {"type": "keyword", "doc_values": False}
 # A field for sorting only; it is not searchable.
 _ORDER_ONLY: Final = {"type": "keyword", "index": False}
 
@@ -43,13 +45,14 @@ CONTROL_MAPPING: Final = {
 TESTS_MAPPING: Final = {"repository_id": _KEYWORD, "test_id": _KEYWORD}
 
 # `key` is repository_id + NUL + test_name: a glob on it scans only the terms of that repository.
-# `file_key` is the same with the file of the test. `health_status` is a number, by which the search
-# sorts.
+# `file_key` is the same with the file of the test. `trigrams` are those of the name.
+# `health_status` is a number, by which the search sorts.
 IDENTITIES_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "key": _KEYWORD,
     "test_id": _KEYWORD,
     "test_name": _ORDER_ONLY,
+    "trigrams": _TERMS_ONLY,
     "pipeline_name": _KEYWORD,
     "job_name": _KEYWORD,
     "executions_count": _LONG,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
-from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Connection, Version
-from indexing.store.elasticsearch.client.scanning import scan
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.indices.added_fields import add_fields
 from indexing.store.elasticsearch.indices.layout import Layout
-
-_REPOSITORIES_A_PAGE: Final = 1_000
 
 
 def name_keys(owner: str, name: str) -> dict[str, str]:
@@ -22,35 +18,17 @@ def name_keys(owner: str, name: str) -> dict[str, str]:
 async def fill_names(
     connection: Connection, layout: Layout, renew: Callable[[], Awaitable[None]]
 ) -> None:
-    """Add the name fields to each repository without them.
+    """Add the name fields to each repository without them."""
+    await add_fields(
+        connection,
+        layout.control,
+        "name_key",
+        [{"repository_id": "asc"}],
+        _fields_of,
+        renew,
+        among=[{"term": {"kind": "repository"}}],
+    )
 
-    If the call is interrupted, a repeated call handles the remaining ones. `renew` is called after
-    each page.
-    """
-    await connection.refresh(layout.control)
-    body = {
-        "size": _REPOSITORIES_A_PAGE,
-        "query": {
-            "bool": {
-                "filter": [{"term": {"kind": "repository"}}],
-                "must_not": [{"exists": {"field": "name_key"}}],
-            }
-        },
-        "sort": [{"repository_id": "asc"}],
-        "seq_no_primary_term": True,
-    }
-    async for hits in scan(connection, layout.control, body):
-        operations = [
-            Operation(
-                "index",
-                layout.control,
-                hit["_id"],
-                None,
-                {**hit["_source"], **name_keys(hit["_source"]["owner"], hit["_source"]["name"])},
-                Version.of(hit).parameters,
-            )
-            for hit in hits
-        ]
-        await bulk.send(connection, operations, visible=False)
-        await renew()
-    await connection.refresh(layout.control)
+
+def _fields_of(source: Mapping[str, Any]) -> dict[str, str]:
+    return name_keys(source["owner"], source["name"])

@@ -27,8 +27,10 @@ from indexing.store.elasticsearch.search.query import (
     ORDERS,
     Prepared,
     Width,
+    all_patterns,
     choose_width,
     files_clause,
+    first_width,
     is_cheap,
     is_prefix,
     is_tied,
@@ -60,9 +62,11 @@ async def search_tests(
     cluster: Cluster, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
 ) -> Page[TestIdentity]:
     prepared = await _prepare(cluster, query)
-    return await _in_widths(
-        cluster, query, partial(_search, cluster, query, anchor, limit, prepared)
-    )
+    read = partial(_search, cluster, query, anchor, limit, prepared)
+    if first_width(query) is Width.TRIGRAMS:
+        with suppress(paging.SurplusError):
+            return await read(Width.TRIGRAMS)
+    return await _in_widths(cluster, query, read)
 
 
 async def count_matches(cluster: Cluster, query: TestQuery, most: int) -> int:
@@ -114,7 +118,7 @@ async def _in_widths(
 ) -> T:
     """Read with the most exact width that the engine can afford; expensive reads are queued."""
     is_large = query.files is not None and query.files.is_large
-    patterns = (*query.patterns, *query.patterns_excluded, *query.filepaths)
+    patterns = all_patterns(query)
     if is_cheap(patterns) and not is_large:
         with suppress(TooComplexError):
             return await read(Width.EXACT)
@@ -162,6 +166,7 @@ async def _search(
         backward=anchor.backward,
         limit=limit,
         keep=None if exact else _Matcher(query).keep,
+        drops_few=width is Width.TRIGRAMS,
         combined=_combined(cluster, query, prepared, width, backward=anchor.backward),
     )
     return await mark_quarantined(cluster, query, page) if query.with_metrics else page
@@ -170,17 +175,20 @@ async def _search(
 def _combined(
     cluster: Cluster, query: TestQuery, prepared: Prepared, width: Width, *, backward: bool
 ) -> tuple[CombinedReads, Hashable] | None:
-    """Return how to send the search together with others that walk as many names as it does."""
-    patterns = (*query.patterns, *query.patterns_excluded, *query.filepaths)
+    """Return how to send the search together with others that walk as many names as it does.
+
+    A prefix and trigrams walk few names, any other pattern walks all of the repository.
+    """
+    patterns = all_patterns(query)
     if (
-        width is not Width.EXACT
+        width not in (Width.EXACT, Width.TRIGRAMS)
         or len(patterns) > _FEW_PATTERNS
         or not is_cheap(patterns)
         or prepared != Prepared()
     ):
         return None
-    are_prefixes = all(map(is_prefix, patterns))
-    return cluster.combined_reads, (query.repository, query.sort, backward, are_prefixes)
+    walks_all = width is Width.EXACT and not all(map(is_prefix, patterns))
+    return cluster.combined_reads, (query.repository, query.sort, backward, walks_all)
 
 
 async def find_identity(
@@ -208,7 +216,7 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
 
 
 class _Matcher:
-    """Filters the hits of a widened query, which also finds rows that do not match."""
+    """Filters the hits of a query that also finds rows that do not match."""
 
     def __init__(self, query: TestQuery) -> None:
         self._sort = query.sort

@@ -6,6 +6,9 @@ repository, however many others share the shard.
 The engine compiles each pattern to an automaton; time and memory grow with the pattern. Patterns
 that are too expensive are widened: a widened pattern matches at least the same names, and the exact
 matcher (`indexing.globs`) then drops the rows that do not match.
+
+An automaton is run over all names of the repository. A query for the trigrams of a pattern reads
+only rows that have them, in the order of the list, and few of these do not match.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from indexing.models.tests import (
     TestSort,
     number_statuses,
 )
+from indexing.store.elasticsearch.indices import name_trigrams
+from indexing.store.elasticsearch.indices.name_trigrams import trigrams_in
 
 # The fields that patterns are matched with.
 NAME: Final = "key"
@@ -100,8 +105,9 @@ _WILDCARDS: Final = re.compile(r"[*?]+")
 
 
 class Width(Enum):
-    """How exactly the query matches; the exact matcher drops the surplus rows of wider queries."""
+    """How exactly the query matches; the exact matcher drops the surplus rows of other queries."""
 
+    TRIGRAMS = -1
     EXACT = 0
     WIDENED = 1
     PREFIX = 2
@@ -131,6 +137,23 @@ def is_cheap(patterns: Sequence[str]) -> bool:
     """Return whether the search is cheap enough to run without queueing."""
     globs = _globs(patterns)
     return len(globs) <= CHEAP_PATTERNS and sum(map(cost_of, globs)) <= CHEAP_COST
+
+
+def all_patterns(query: TestQuery) -> tuple[str, ...]:
+    """Return the patterns of names and files, also of names that are excluded."""
+    return (*query.patterns, *query.patterns_excluded, *query.filepaths)
+
+
+def first_width(query: TestQuery) -> Width:
+    """Return how to search first: by trigrams if all patterns have some or walk few names anyway.
+
+    If that finds too many rows that do not match, any other width is next.
+    """
+    walking = [p for p in query.patterns if not is_literal(p) and not is_prefix(p)]
+    filters_files = query.filepaths or query.files is not None
+    if not walking or filters_files or not is_cheap(all_patterns(query)):
+        return Width.EXACT
+    return Width.TRIGRAMS if all(map(trigrams_in, walking)) else Width.EXACT
 
 
 def is_prefix(pattern: str) -> bool:
@@ -172,7 +195,7 @@ def make_query(
     *,
     width: Width = Width.EXACT,
 ) -> dict[str, Any]:
-    """Build the query; a wider one costs less but also finds rows that do not match."""
+    """Build the query; all but an exact one cost less but also find rows that do not match."""
     prepared = prepared or Prepared()
     filters: list[Mapping[str, Any]] = [
         _names_clause(query.patterns, routing, width=width),
@@ -190,7 +213,7 @@ def make_query(
         *_any_of("job_name", query.jobs_excluded),
     ]
     if query.patterns_excluded and width is Width.EXACT:
-        # A widened pattern would also exclude rows that match the query.
+        # Any other query would also exclude rows that match.
         excluded.append(_names_clause(query.patterns_excluded, routing, width=width))
     if query.quarantined is not None:
         listed = _terms_clause("test_id", sorted(prepared.quarantined))
@@ -229,17 +252,26 @@ def _names_clause(
         return {"term": {"repository_id": routing}}
     literals = [key_of(routing, pattern) for pattern in patterns if is_literal(pattern)]
     globs = _globs(patterns)
-    groups = widen(globs, width)
-    floor = min(map(_shortest, globs), default=0)
-    if width is not Width.EXACT and floor >= _MIN_FLOOR:
-        groups = [["?" * min(floor, _MAX_FLOOR) + "*"], *groups]
-    each = [
-        _any_clause([_pattern_clause(glob, routing, field) for glob in group]) for group in groups
-    ]
+    if width is Width.TRIGRAMS:
+        each = [_any_clause([_trigrams_clause(glob, routing) for glob in globs])]
+    else:
+        each = [
+            _any_clause([_pattern_clause(glob, routing, field) for glob in group])
+            for group in _groups(globs, width)
+        ]
     clauses = [each[0] if len(each) == 1 else {"bool": {"filter": each}}] if globs else []
     if literals:
         clauses.append({"terms": {field: literals}})
     return _any_clause(clauses)
+
+
+def _groups(globs: Sequence[str], width: Width) -> list[list[str]]:
+    """Return groups of patterns, of which a name has to match each."""
+    groups = widen(globs, width)
+    floor = min(map(_shortest, globs), default=0)
+    if width is not Width.EXACT and floor >= _MIN_FLOOR:
+        return [["?" * min(floor, _MAX_FLOOR) + "*"], *groups]
+    return groups
 
 
 def _any_clause(clauses: list[dict[str, Any]]) -> dict[str, Any]:
@@ -254,6 +286,14 @@ def _pattern_clause(pattern: str, routing: str, field: str) -> dict[str, Any]:
             return {"prefix": {field: {"value": key}}}
     escaped = _ESCAPED.sub(r"\\\\", pattern)
     return {"wildcard": {field: {"value": key_of(routing, escaped)}}}
+
+
+def _trigrams_clause(pattern: str, routing: str) -> dict[str, Any]:
+    if is_prefix(pattern):
+        return _pattern_clause(pattern, routing, NAME)
+    own = {"term": {"repository_id": routing}}
+    each = [{"term": {name_trigrams.FIELD: trigram}} for trigram in trigrams_in(pattern)]
+    return {"bool": {"filter": [own, *each]}}
 
 
 def widen(globs: Sequence[str], width: Width) -> list[list[str]]:

@@ -13,26 +13,19 @@ single character beyond ASCII can be looked up too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 from indexing.globs import is_literal, literal_prefix, literal_runs, literal_suffix
 from indexing.models.tests import TestQuery
+from indexing.ngrams import TRIGRAM, cover, first_of, longest_first, needed_trigrams
 from indexing.store.sqlite.search.conditions import CONFUSED_BY_GLOB, Sql, list_marks
-
-T = TypeVar("T", str, bytes)
 
 # The index of endings contains this many characters from the end of each name, in reverse.
 ENDING_LENGTH: Final = 16
 
 _HIGHEST: Final = 0x10FFFF
 
-# The most n-grams to look up for one pattern. More hardly narrow the result further, and each adds
-# a list to intersect.
-_MOST: Final = 8
-_TRIGRAM: Final = 3
 # In bytes; the trigrams in code points.
 BIGRAM: Final = 2
 
@@ -111,7 +104,7 @@ def _narrow(pattern: str, repository_id: int) -> Sql | None:
     prefix, suffix = literal_prefix(pattern), literal_suffix(pattern)
     # The range of a suffix has fewer names than a search for the trigrams of the suffix.
     if not find_trigrams(_middle_of(pattern)):
-        if suffix and (len(suffix) >= _TRIGRAM or not prefix):
+        if suffix and (len(suffix) >= TRIGRAM or not prefix):
             return _in_index(_ENDING_INDEX, _ending(suffix), repository_id)
         if prefix:
             return _in_index(_NAME_INDEX, _beginning(prefix), repository_id)
@@ -201,39 +194,18 @@ def bigram_text(test_name: str) -> str:
 
 
 def find_trigrams(pattern: str) -> list[str]:
-    """Return trigrams that every match contains, those of the longest literal runs first."""
+    """Return trigrams of the index that every match contains."""
     # SQLite's tokenizer confuses the same characters as its GLOB.
-    return _first(
-        trigram
-        for run in _longest_first(pattern)
-        for trigram in _cover(run, _TRIGRAM)
-        if not CONFUSED_BY_GLOB.intersection(trigram)
-    )
+    return needed_trigrams(pattern, without=CONFUSED_BY_GLOB)
 
 
 def find_bigrams(pattern: str) -> list[str]:
     """Return bigrams that every match contains, as words of the index."""
-    return _first(
-        bigram.hex() for run in _longest_first(pattern) for bigram in _cover(run.encode(), BIGRAM)
+    return first_of(
+        bigram.hex() for run in longest_first(pattern) for bigram in cover(run.encode(), BIGRAM)
     )
 
 
 def _match_all(grams: list[str]) -> str:
     """Return the full-text query for rows that have all of these n-grams."""
     return " AND ".join('"' + gram.replace('"', '""') + '"' for gram in grams)
-
-
-def _longest_first(pattern: str) -> list[str]:
-    return sorted(literal_runs(pattern), key=len, reverse=True)
-
-
-def _cover(run: T, size: int) -> Iterator[T]:
-    """Yield n-grams that cover a run, without needless overlap."""
-    last: int = len(run) - size
-    if last >= 0:
-        for at in (*range(0, last, size), last):
-            yield run[at : at + size]
-
-
-def _first(grams: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(islice(grams, _MOST)))

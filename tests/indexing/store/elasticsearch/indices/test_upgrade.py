@@ -35,7 +35,7 @@ from indexing.store.elasticsearch.indices import (
 )
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, TEMPLATES_VERSION
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import NOON, WIDGETS, after, load_names, make_event
+from tests.builders import NOON, WIDGETS, after, load_names, make_event, make_run
 from tests.contracts.test_health_reports import load_history
 from tests.indexing.store.elasticsearch.inspection import ask, event_ids, names, open_at
 from tests.whole_state import read_all
@@ -178,6 +178,35 @@ async def test_repositories_of_an_earlier_release_are_listed(
     rows = (await upgraded.list_owned(query, Anchor(), 9)).rows
     assert [str(row.repository.name) for row in rows] == ["Acme/Gadgets", "acme/widgets"]
     assert await upgraded.list_webhooks(WIDGETS) == [webhook]
+    await upgraded.close()
+
+
+async def test_rows_of_an_earlier_release_get_their_trigrams(
+    elasticsearch_place: ElasticsearchPlace, of_version: Callable[[int], None]
+) -> None:
+    of_version(8)
+    store = await open_at(elasticsearch_place)
+    await load_names(store, [f"suite.test_{number:04}" for number in range(1_200)])
+    index = f"/{elasticsearch_place.prefix}-identities"
+    found = await ask(store, "POST", f"{index}/_search", {"size": 1_200})
+    lines = []
+    for hit in found["hits"]["hits"]:
+        source = {k: v for k, v in hit["_source"].items() if k != "trigrams"}
+        about = {"_index": hit["_index"], "_id": hit["_id"], "routing": hit["_routing"]}
+        lines += [orjson.dumps({"index": about}), orjson.dumps(source)]
+    await ask(store, "POST", "/_bulk?refresh=true", b"\n".join([*lines, b""]))
+    query = TestQuery(WIDGETS, ("*_07*",))
+    assert await names(store, query) == []
+    await store.close()
+    of_version(LAYOUT_VERSION)
+    upgraded = await open_at(elasticsearch_place)
+    everything = [f"suite.test_{number:04}" for number in range(1_200)]
+    assert await names(upgraded, query) == everything[700:800]
+    # Loads go on where they were.
+    await load_names(upgraded, everything, make_run("later"))
+    rows = (await upgraded.search_tests(query, Anchor(), 200)).rows
+    assert {row.key.executions_count for row in rows} == {2}
+    assert len(rows) == 100
     await upgraded.close()
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from indexing import globs
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.tests import VALUE_SORTS, TestQuery, TestSort
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import WIDGETS, after, make_executions, make_run
+from tests.builders import WIDGETS, after, load_names, make_executions, make_run
 from tests.contracts.walking import walk_backwards, walk_forwards
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of
 
@@ -111,3 +112,67 @@ async def test_a_search_for_names_reads_no_documents(
     whole = await read(TestQuery(WIDGETS, ("*_1",), sort, with_metrics=True))
     assert without.rows == tuple(row._replace(metrics=None) for row in whole.rows)
     assert len(without.rows) == 2
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The bodies of all searches that are sent, in order."""
+    found: list[Any] = []
+    search, search_many = Connection.search, Connection.search_many
+
+    async def note(self: Connection, index: str, body: Any, **options: Any) -> Any:
+        found.append(body)
+        return await search(self, index, body, **options)
+
+    async def note_many(self: Connection, searches: Sequence[Search], **options: Any) -> Any:
+        found.extend(each.body for each in searches)
+        return await search_many(self, searches, **options)
+
+    monkeypatch.setattr(Connection, "search", note)
+    monkeypatch.setattr(Connection, "search_many", note_many)
+    return found
+
+
+@pytest.mark.parametrize("pattern", ["*def_7*", "*_77", "abc*_77*"])
+async def test_a_substring_is_looked_up_without_walking_all_names(
+    store: ElasticsearchStore, sent: list[Any], pattern: str
+) -> None:
+    await load_names(store, [f"abcdef_{n}" for n in range(100)])
+    read = partial(store.search_tests, TestQuery(WIDGETS, (pattern,)), limit=5)
+    sent.clear()
+    forwards = await walk_forwards(read, lambda row: row.key)
+    assert await walk_backwards(read, lambda row: row.key) == forwards
+    names = sorted((f"abcdef_{n}" for n in range(100)), reverse=True)
+    matching = [name for name in names if globs.matches(pattern, name)]
+    assert [row.key.test_name for row in forwards] == matching
+    assert matching
+    assert "wildcard" not in str(sent)
+
+
+async def test_names_with_all_trigrams_that_do_not_match_are_walked_instead(
+    store: ElasticsearchStore, sent: list[Any]
+) -> None:
+    matching = [f"def_{n}_abc" for n in range(30)]
+    await load_names(store, [*matching, *(f"zabc_{n}_def" for n in range(300))])
+    read = partial(store.search_tests, TestQuery(WIDGETS, ("*def*abc*",)), limit=7)
+    sent.clear()
+    forwards = await walk_forwards(read, lambda row: row.key)
+    assert await walk_backwards(read, lambda row: row.key) == forwards
+    assert sorted(row.key.test_name for row in forwards) == sorted(matching)
+    first, second, *_ = sent
+    assert "wildcard" not in str(first)
+    assert "wildcard" in str(second)
+    # Reading on would cost as many rows as there are names.
+    assert max(body["size"] for body in sent) <= 2 * 8 + 2
+
+
+async def test_names_that_are_excluded_are_dropped_from_trigrams(
+    store: ElasticsearchStore, sent: list[Any]
+) -> None:
+    await load_names(store, [f"abcdef_{n}" for n in range(40)])
+    query = TestQuery(WIDGETS, ("*def_1*",), patterns_excluded=("*_1?",))
+    sent.clear()
+    assert [row.key.test_name for row in (await store.search_tests(query, Anchor(), 20)).rows] == [
+        "abcdef_1"
+    ]
+    assert len(sent) == 1

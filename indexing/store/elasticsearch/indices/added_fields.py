@@ -1,0 +1,70 @@
+"""Adds fields to documents that an earlier release stored without them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import Connection, Version
+from indexing.store.elasticsearch.client.scanning import Hit, scan
+
+_DOCUMENTS_A_PAGE: Final = 1_000
+_LOGGED_EVERY: Final = 100_000
+
+_log = logging.getLogger(__name__)
+
+
+async def add_fields(
+    connection: Connection,
+    index: str,
+    missing: str,
+    order: Sequence[Mapping[str, str]],
+    fields_of: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    renew: Callable[[], Awaitable[None]],
+    *,
+    among: Sequence[Mapping[str, Any]] = (),
+    keep_version: bool = False,
+) -> None:
+    """Add `fields_of` its content to each document of `index` without the field `missing`.
+
+    `order` sorts the documents and ends in a unique field; `among` are clauses that all of them
+    match. A document that changes meanwhile is left out. With `keep_version`, a document keeps its
+    version, because it is that of another document. If the call is interrupted, a repeated call
+    handles the remaining ones. `renew` is called after each page.
+    """
+    await connection.refresh(index)
+    body = {
+        "size": _DOCUMENTS_A_PAGE,
+        "query": {"bool": {"filter": [*among], "must_not": [{"exists": {"field": missing}}]}},
+        "sort": [*order],
+        "seq_no_primary_term": True,
+        "version": True,
+    }
+    done = reported = 0
+    async for hits in scan(connection, index, body):
+        operations = [
+            Operation(
+                "index",
+                hit["_index"],
+                hit["_id"],
+                hit.get("_routing"),
+                {**hit["_source"], **fields_of(hit["_source"])},
+                _same_version(hit) if keep_version else Version.of(hit).parameters,
+            )
+            for hit in hits
+        ]
+        # Retention or a rebuild may delete an index meanwhile.
+        await bulk.send(connection, operations, visible=False, may_be_gone=True)
+        await renew()
+        done += len(hits)
+        if done - reported >= _LOGGED_EVERY:
+            reported = done
+            _log.warning("added the field %s to %d documents of %s", missing, done, index)
+    await connection.refresh(index)
+
+
+def _same_version(hit: Hit) -> Mapping[str, Any]:
+    return {"version": hit["_version"], "version_type": "external_gte"}

@@ -15,13 +15,15 @@ from indexing.identifiers import derive_test_id
 from indexing.models.events import EventQuery
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
+from indexing.store.elasticsearch.client.paging import SPARE_ROWS
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.event_query import make_query as make_event_query
 from indexing.store.elasticsearch.event_query import slices_of
 from indexing.store.elasticsearch.events import newest_part
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.search.query import ORDERS, first_width, make_query
+from indexing.store.elasticsearch.search.query import ORDERS, make_query
+from indexing.store.elasticsearch.search.trigram_query import can_use_trigrams, make_trigram_query
 from indexing.timestamps import format_timestamp, to_microseconds
 
 # Datasette's name of the file, and the row id of the repository that was loaded first.
@@ -95,8 +97,10 @@ def elasticsearch_path(prefix: str) -> Dialect:
                 jobs_excluded=tuple(_excluded(number)),
             )
             index = layout.identities
-            searched = make_query(asks, routing, width=first_width(asks))
+            by_trigrams = can_use_trigrams(asks)
+            searched = (make_trigram_query if by_trigrams else make_query)(asks, routing)
             body = _body(operation, searched, ORDERS[asks.sort])
+            body["size"] += SPARE_ROWS if by_trigrams else 0
             # The sort keys have all that a row shows.
             body["stored_fields"] = "_none_"
         query = {

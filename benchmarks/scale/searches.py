@@ -18,7 +18,8 @@ from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.client.bulk import Operation, send
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.search.query import ORDERS, make_query
+from indexing.store.elasticsearch.search.query import ORDERS
+from indexing.store.elasticsearch.search.trigram_query import make_trigram_query
 from indexing.store.interface import Reader
 
 # The same documents with a plain key, the layout without a design for scale.
@@ -101,7 +102,7 @@ async def compare_work_of_first_searches(
         query = _query_of(number)
         body = {
             "size": 11,
-            "query": make_query(query, routing),
+            "query": make_trigram_query(query, routing),
             "sort": [{field: "desc"} for field in ORDERS[query.sort]],
             "track_total_hits": False,
         }

@@ -1,4 +1,4 @@
-"""The n-grams of names, and those that a glob needs."""
+"""The n-grams of texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing import globs
-from indexing.ngrams import needed_trigrams, trigrams_of
+from indexing.ngrams import TRIGRAM, cover, longest_first, trigrams_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +15,6 @@ from indexing.ngrams import needed_trigrams, trigrams_of
         ("abcd", ["abc", "bcd"]),
         ("aaaa", ["aaa"]),
         ("日本🧪é", ["日本🧪", "本🧪é"]),
-        # So that a row has at least one.
         ("ab", ["ab"]),
     ],
 )
@@ -24,26 +22,13 @@ def test_each_trigram_of_a_text_is_listed_once(text: str, trigrams: list[str]) -
     assert trigrams_of(text) == trigrams
 
 
-@pytest.mark.parametrize(
-    ("pattern", "needed"),
-    [
-        ("*rare*", ["rar", "are"]),
-        ("*abcdef*", ["abc", "def"]),
-        ("*abc*defgh*", ["def", "fgh", "abc"]),
-        ("*ab*c?d*", []),
-        ("*", []),
-    ],
-)
-def test_trigrams_cover_the_literal_runs_longest_first(pattern: str, needed: list[str]) -> None:
-    assert needed_trigrams(pattern) == needed
+def test_literal_runs_come_longest_first() -> None:
+    assert longest_first("*ab?c*defg*") == ["defg", "ab", "c"]
 
 
-def test_a_long_pattern_needs_few() -> None:
-    assert len(needed_trigrams("".join(map(chr, range(97, 4_000))))) == 8
-
-
-@given(st.text("ab*?é", max_size=12), st.text("abé", max_size=4))
-def test_every_match_has_the_trigrams_that_its_glob_needs(pattern: str, filling: str) -> None:
-    name = pattern.replace("*", filling).replace("?", "b")
-    assert globs.matches(pattern, name)
-    assert set(needed_trigrams(pattern)) <= set(trigrams_of(name))
+@given(st.text(min_size=TRIGRAM, max_size=20))
+def test_a_cover_has_every_character_and_little_more(run: str) -> None:
+    found = list(cover(run, TRIGRAM))
+    assert set(found) <= set(trigrams_of(run))
+    assert set("".join(found)) == set(run)
+    assert len(found) == -(-len(run) // TRIGRAM)

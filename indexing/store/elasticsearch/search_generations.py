@@ -67,7 +67,7 @@ async def end_generation(cluster: Cluster, generation: str, serving: str) -> Non
 
     def take_over(state: State) -> State:
         if state.building == generation:
-            return replace(state, identities=generation, building=None)
+            return replace(state, identities=generation, building=None, has_trigrams=True)
         if state.identities != generation:
             raise StoreError(REPLACED)
         # A rebuild that began after the swap has done this.

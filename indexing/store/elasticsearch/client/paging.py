@@ -24,8 +24,10 @@ _MOST_ROWS: Final = 2_000
 # The number of rows to read first if `keep` drops some of them; each further read takes four times
 # as many.
 _FIRST_ROWS: Final = 500
-# The fewest rows that a search reads beside those of the page, if `keep` is to drop few.
-_SPARE_ROWS: Final = 10
+# If `keep` is to drop few rows: how many a search reads beside those of the page, and after how
+# many reads it has dropped too many.
+SPARE_ROWS: Final = 10
+_MOST_READS: Final = 2
 # The rows of a search that is sent together with others, because their answers are decoded at once.
 _MOST_COMBINED: Final = 500
 
@@ -133,8 +135,8 @@ async def read_page(
     With `combined`, the first search is sent together with those of other pages of that kind,
     unless the page is long.
     One extra row shows whether the list continues. `keep` drops rows that the query cannot filter;
-    reading then continues until the page is full or the list ends. With `drops_few`, each part of
-    the list is searched once only, for twice the rows of the page.
+    reading then continues until the page is full or the list ends. With `drops_few`, it
+    reads on once only, which it does not do in vain if few rows are dropped.
 
     Raises:
         SurplusError: `keep` drops more rows than `drops_few` promises.
@@ -144,11 +146,12 @@ async def read_page(
     there = False
     first = beside
     candidates = _FIRST_ROWS
+    reads = 0
     parts = _split(rows, beside, backward=backward)
     while parts:
         size = _MOST_ROWS if wanted is None else min(wanted - len(found), _MOST_ROWS)
         if keep is not None and drops_few:
-            size = min(size + max(size, _SPARE_ROWS), _MOST_ROWS)
+            size = min(size + SPARE_ROWS, _MOST_ROWS)
         elif keep is not None:
             size, candidates = candidates, min(4 * candidates, _MOST_ROWS)
         body = parts[0].body(backward=backward, size=size)
@@ -166,7 +169,8 @@ async def read_page(
         found += map(make_row, kept if wanted is None else kept[: wanted - len(found)])
         if wanted is not None and len(found) >= wanted:
             break
-        if drops_few and len(hits) == size:
+        reads += len(hits) == size
+        if drops_few and reads == _MOST_READS:
             raise SurplusError
         parts = _after(parts, hits, size)
     goes_on = wanted is not None and len(found) >= wanted
@@ -202,7 +206,7 @@ async def _lies_behind(
 ) -> bool:
     parts = _split(rows, beside, backward=not backward)
     while parts:
-        size = 1 if keep is None else _SPARE_ROWS if drops_few else _MOST_ROWS
+        size = 1 if keep is None else SPARE_ROWS if drops_few else _MOST_ROWS
         body = parts[0].body(backward=not backward, size=size)
         answer = await connection.search(rows.index, body, routing=rows.routing)
         hits = parts[0].hits_of(answer)

@@ -37,8 +37,9 @@ from indexing.store.row_values import RowValues
 class Result:
     """A judged test and its stored document, whose version is `version`.
 
-    With `rewrite_all`, everything is written: rows of the search may be outdated or missing. With
-    `is_filling`, a rebuild is filling a generation of the search.
+    `trigrams` are those of its name, as JSON. With `rewrite_all`, everything is written: rows of
+    the search may be outdated or missing. With `is_filling`, a rebuild is filling a generation of
+    the search.
     """
 
     test: JudgedTest
@@ -47,6 +48,7 @@ class Result:
     version: Version
     after: StoredTest
     after_rows: Mapping[Job, StoredRow | None]
+    trigrams: orjson.Fragment
     rewrite_all: bool
     is_filling: bool
 
@@ -69,7 +71,11 @@ class Result:
         """
         after = _derive(test, rules, before)
         stored = after if is_held else replace(after, rows={})
-        return cls(test, rules, before, version, stored, after.rows, rewrite_all, is_filling)
+        # Here and not with the rows, because this runs in a thread.
+        trigrams = orjson.Fragment(orjson.dumps(name_trigrams.trigrams_for(test.test_name)))
+        return cls(
+            test, rules, before, version, stored, after.rows, trigrams, rewrite_all, is_filling
+        )
 
     @property
     def is_changed(self) -> bool:
@@ -134,7 +140,7 @@ class Result:
                     "key": key_of(routing, self.test.test_name),
                     "test_id": self.test.test_id,
                     "test_name": self.test.test_name,
-                    name_trigrams.FIELD: name_trigrams.trigrams_for(self.test.test_name),
+                    name_trigrams.FIELD: self.trigrams,
                     "pipeline_name": pipeline,
                     "job_name": job,
                     **row.values._asdict(),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Connection, Version
-from indexing.store.elasticsearch.client.scanning import Hit, scan
+from indexing.store.elasticsearch.client.scanning import scan
 
 _DOCUMENTS_A_PAGE: Final = 1_000
 _LOGGED_EVERY: Final = 100_000
@@ -26,14 +26,13 @@ async def add_fields(
     renew: Callable[[], Awaitable[None]],
     *,
     among: Sequence[Mapping[str, Any]] = (),
-    keep_version: bool = False,
 ) -> None:
-    """Add `fields_of` its content to each document of `index` without the field `missing`.
+    """Add the result of `fields_of` to each document of `index` without the field `missing`.
 
-    `order` sorts the documents and ends in a unique field; `among` are clauses that all of them
-    match. A document that changes meanwhile is left out. With `keep_version`, a document keeps its
-    version, because it is that of another document. If the call is interrupted, a repeated call
-    handles the remaining ones. `renew` is called after each page.
+    `fields_of` gets the content of a document. `order` sorts the documents and ends in a unique
+    field; `among` are clauses that all of them match. A document that changes meanwhile is left
+    out. If the call is interrupted, a repeated call handles the remaining ones. `renew` is called
+    after each page.
     """
     await connection.refresh(index)
     body = {
@@ -41,7 +40,6 @@ async def add_fields(
         "query": {"bool": {"filter": [*among], "must_not": [{"exists": {"field": missing}}]}},
         "sort": [*order],
         "seq_no_primary_term": True,
-        "version": True,
     }
     done = reported = 0
     async for hits in scan(connection, index, body):
@@ -52,7 +50,7 @@ async def add_fields(
                 hit["_id"],
                 hit.get("_routing"),
                 {**hit["_source"], **fields_of(hit["_source"])},
-                _same_version(hit) if keep_version else Version.of(hit).parameters,
+                Version.of(hit).parameters,
             )
             for hit in hits
         ]
@@ -64,7 +62,3 @@ async def add_fields(
             reported = done
             _log.warning("added the field %s to %d documents of %s", missing, done, index)
     await connection.refresh(index)
-
-
-def _same_version(hit: Hit) -> Mapping[str, Any]:
-    return {"version": hit["_version"], "version_type": "external_gte"}

@@ -27,6 +27,8 @@ STORE_DOCUMENT: Final = "store"
 # How long readers may use cached retention marks. During this time they may still see rows that
 # another process has just pruned.
 _REMEMBERED_SECONDS: Final = 5.0
+# How long a process may search without the trigrams that a rebuild has added.
+_REBUILDS_SEEN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class State:
     """The content of the store document.
 
     `identities` is the generation of the identity index that readers use; `building` is the one
-    that a rebuild is filling. Writers write to both. `slices` are the names of the indices of
+    that a rebuild is filling. Writers write to both. `has_trigrams` is whether all rows that
+    readers use have the trigrams of their names. `slices` are the names of the indices of
     executions: a name is added before the first write to its index, so that writers can look up ids
     in all of them.
     """
@@ -44,6 +47,7 @@ class State:
     identities: str
     building: str | None = None
     slices: frozenset[str] = frozenset()
+    has_trigrams: bool = False
 
     @property
     def generations(self) -> tuple[str, ...]:
@@ -60,6 +64,7 @@ class Control:
         self._retention = Retention()
         self._read_at = float("-inf")
         self._slices: frozenset[str] = frozenset()
+        self._has_trigrams = False
 
     async def read(self) -> State:
         """Return the current state."""
@@ -85,6 +90,12 @@ class Control:
         if time.monotonic() - self._read_at > _REMEMBERED_SECONDS:
             await self.read()
         return self._retention
+
+    async def has_trigrams(self) -> bool:
+        """Return whether rows have trigrams; a rebuild that adds them is seen within a minute."""
+        if not self._has_trigrams and time.monotonic() - self._read_at > _REBUILDS_SEEN_SECONDS:
+            await self.read()
+        return self._has_trigrams
 
     async def change(self, change: Callable[[State], State]) -> State:
         """Apply `change` to the state and store the result; retries call `change` again."""
@@ -138,6 +149,7 @@ class Control:
         state = state_of(document)
         self._retention = state.retention
         self._slices = state.slices
+        self._has_trigrams = state.has_trigrams
         self._read_at = time.monotonic()
         return state
 
@@ -166,7 +178,12 @@ def version_error(version: object) -> StoreVersionError:
 def new_state(generation: str) -> dict[str, Any]:
     """Build the document of a new store."""
     return _source_of(
-        State(StoreIdentity(uuid.uuid4().hex, secrets.token_bytes(32)), Retention(), generation)
+        State(
+            StoreIdentity(uuid.uuid4().hex, secrets.token_bytes(32)),
+            Retention(),
+            generation,
+            has_trigrams=True,
+        )
     )
 
 
@@ -186,6 +203,8 @@ def state_of(document: Document) -> State:
         source["identities"],
         source["building"],
         frozenset(source["slices"]),
+        # Stores of earlier versions have none until a rebuild.
+        source.get("trigrams", False),
     )
 
 
@@ -200,6 +219,7 @@ def _source_of(state: State) -> dict[str, Any]:
         "identities": state.identities,
         "building": state.building,
         "slices": sorted(state.slices),
+        "trigrams": state.has_trigrams,
     }
 
 

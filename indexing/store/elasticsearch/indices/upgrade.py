@@ -6,10 +6,11 @@ alias swap then gives it the old one's name. `COPIES` lists what each version ne
 fields. During an upgrade reads work as before; writes to an index that is being copied wait or fail
 as "unavailable".
 
-Three kinds are never copied, because they are large: identities, and slices of events and
-executions. They only get new fields, under new names; `FILLS` lists the functions that add these to
-older rows. A rebuild writes all identities anew, and retention removes older slices. The control
-index, which contains the lease, only gets new fields too.
+Three kinds are never copied. The identities are derived, so `rebuild` fills a new generation; until
+then, searches do not use the trigrams of version 9, which older rows lack. Slices of events and
+executions only get new fields, under new names; `FILLS` lists the functions that add these to older
+rows, and retention removes older slices. The control index, which contains the lease, only gets new
+fields too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from indexing.store.elasticsearch.indices.existing import list_indices
 from indexing.store.elasticsearch.indices.generations import copy_index, drop_leftovers
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.indices.repository_fields import fill_names
-from indexing.store.elasticsearch.indices.row_fields import fill_trigrams
 from indexing.store.elasticsearch.indices.templates import ensure_templates
 from indexing.store.elasticsearch.indices.upgrade_lease import hold_lease
 
@@ -40,7 +40,7 @@ COPIES: Final[dict[int, dict[str, Change]]] = {}
 Fill = Callable[[Connection, Layout, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 # By target version: the function that adds new fields to existing rows.
-FILLS: Final[dict[int, Fill]] = {3: fill_outcomes, 8: fill_names, 9: fill_trigrams}
+FILLS: Final[dict[int, Fill]] = {3: fill_outcomes, 8: fill_names}
 
 _log = logging.getLogger(__name__)
 

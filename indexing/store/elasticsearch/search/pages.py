@@ -30,7 +30,6 @@ from indexing.store.elasticsearch.search.query import (
     all_patterns,
     choose_width,
     files_clause,
-    first_width,
     is_cheap,
     is_prefix,
     is_tied,
@@ -38,6 +37,7 @@ from indexing.store.elasticsearch.search.query import (
     name_in,
     values_of,
 )
+from indexing.store.elasticsearch.search.trigram_query import can_use_trigrams, make_trigram_query
 from indexing.store.row_values import RowValues
 from indexing.yielding import LoopYielder
 
@@ -63,9 +63,9 @@ async def search_tests(
 ) -> Page[TestIdentity]:
     prepared = await _prepare(cluster, query)
     read = partial(_search, cluster, query, anchor, limit, prepared)
-    if first_width(query) is Width.TRIGRAMS:
+    if can_use_trigrams(query) and await cluster.control.has_trigrams():
         with suppress(paging.SurplusError):
-            return await read(Width.TRIGRAMS)
+            return await read(None)
     return await _in_widths(cluster, query, read)
 
 
@@ -137,8 +137,13 @@ async def _search(
     anchor: Anchor[IdentityKey],
     limit: int,
     prepared: Prepared,
-    width: Width,
+    width: Width | None,
 ) -> Page[TestIdentity]:
+    """Read a page of the names of that width, or by trigrams if it is None.
+
+    Raises:
+        paging.SurplusError: trigrams find too many rows that do not match.
+    """
     routing = routing_of(query.repository)
     key = anchor.key
     exact = width is Width.EXACT
@@ -153,7 +158,9 @@ async def _search(
         paging.List(
             index=cluster.layout.identities,
             routing=routing,
-            query=make_query(query, routing, prepared, width=width),
+            query=make_trigram_query(query, routing, prepared)
+            if width is None
+            else make_query(query, routing, prepared, width=width),
             order=order,
             ascending=not query.descending,
             fields=("test_id", *dict.fromkeys((*_KEY_FIELDS, *metrics)), *file),
@@ -166,14 +173,14 @@ async def _search(
         backward=anchor.backward,
         limit=limit,
         keep=None if exact else _Matcher(query).keep,
-        drops_few=width is Width.TRIGRAMS,
+        drops_few=width is None,
         combined=_combined(cluster, query, prepared, width, backward=anchor.backward),
     )
     return await mark_quarantined(cluster, query, page) if query.with_metrics else page
 
 
 def _combined(
-    cluster: Cluster, query: TestQuery, prepared: Prepared, width: Width, *, backward: bool
+    cluster: Cluster, query: TestQuery, prepared: Prepared, width: Width | None, *, backward: bool
 ) -> tuple[CombinedReads, Hashable] | None:
     """Return how to send the search together with others that walk as many names as it does.
 
@@ -181,13 +188,13 @@ def _combined(
     """
     patterns = all_patterns(query)
     if (
-        width not in (Width.EXACT, Width.TRIGRAMS)
+        width not in (Width.EXACT, None)
         or len(patterns) > _FEW_PATTERNS
         or not is_cheap(patterns)
         or prepared != Prepared()
     ):
         return None
-    walks_all = width is Width.EXACT and not all(map(is_prefix, patterns))
+    walks_all = width is not None and not all(map(is_prefix, patterns))
     return cluster.combined_reads, (query.repository, query.sort, backward, walks_all)
 
 

@@ -6,9 +6,6 @@ repository, however many others share the shard.
 The engine compiles each pattern to an automaton; time and memory grow with the pattern. Patterns
 that are too expensive are widened: a widened pattern matches at least the same names, and the exact
 matcher (`indexing.globs`) then drops the rows that do not match.
-
-An automaton is run over all names of the repository. A query for the trigrams of a pattern reads
-only rows that have them, in the order of the list, and few of these do not match.
 """
 
 from __future__ import annotations
@@ -35,8 +32,6 @@ from indexing.models.tests import (
     TestSort,
     number_statuses,
 )
-from indexing.store.elasticsearch.indices import name_trigrams
-from indexing.store.elasticsearch.indices.name_trigrams import trigrams_in
 
 # The fields that patterns are matched with.
 NAME: Final = "key"
@@ -105,9 +100,8 @@ _WILDCARDS: Final = re.compile(r"[*?]+")
 
 
 class Width(Enum):
-    """How exactly the query matches; the exact matcher drops the surplus rows of other queries."""
+    """How exactly the query matches; the exact matcher drops the surplus rows of wider queries."""
 
-    TRIGRAMS = -1
     EXACT = 0
     WIDENED = 1
     PREFIX = 2
@@ -142,18 +136,6 @@ def is_cheap(patterns: Sequence[str]) -> bool:
 def all_patterns(query: TestQuery) -> tuple[str, ...]:
     """Return the patterns of names and files, also of names that are excluded."""
     return (*query.patterns, *query.patterns_excluded, *query.filepaths)
-
-
-def first_width(query: TestQuery) -> Width:
-    """Return how to search first: by trigrams if all patterns have some or walk few names anyway.
-
-    If that finds too many rows that do not match, any other width is next.
-    """
-    walking = [p for p in query.patterns if not is_literal(p) and not is_prefix(p)]
-    filters_files = query.filepaths or query.files is not None
-    if not walking or filters_files or not is_cheap(all_patterns(query)):
-        return Width.EXACT
-    return Width.TRIGRAMS if all(map(trigrams_in, walking)) else Width.EXACT
 
 
 def is_prefix(pattern: str) -> bool:
@@ -195,26 +177,42 @@ def make_query(
     *,
     width: Width = Width.EXACT,
 ) -> dict[str, Any]:
-    """Build the query; all but an exact one cost less but also find rows that do not match."""
+    """Build the query; a wider one costs less but also finds rows that do not match."""
+    names = [names_clause(query.patterns, routing, width=width)]
+    if query.filepaths:
+        names.append(names_clause(query.filepaths, routing, width=width, field=FILE))
+    # A widened pattern would also exclude rows that match the query.
+    excluded = query.patterns_excluded if width is Width.EXACT else ()
+    return with_filters(query, routing, prepared, names, excluded)
+
+
+def with_filters(
+    query: TestQuery,
+    routing: str,
+    prepared: Prepared | None,
+    names: Sequence[Mapping[str, Any]],
+    names_excluded: Sequence[str],
+) -> dict[str, Any]:
+    """Build the query of these clauses of names and files, and of all other filters of the search.
+
+    Rows that match `names_excluded` are left out; so these patterns must be exact.
+    """
     prepared = prepared or Prepared()
     filters: list[Mapping[str, Any]] = [
-        _names_clause(query.patterns, routing, width=width),
+        *names,
         *_any_of("pipeline_name", query.pipelines),
         *_any_of("job_name", query.jobs),
     ]
     if query.health is not None:
         filters.append({"terms": {"health_status": number_statuses(query.health)}})
-    if query.filepaths:
-        filters.append(_names_clause(query.filepaths, routing, width=width, field=FILE))
     if prepared.files is not None:
         filters.append(prepared.files)
     excluded: list[Mapping[str, Any]] = [
         *_any_of("pipeline_name", query.pipelines_excluded),
         *_any_of("job_name", query.jobs_excluded),
     ]
-    if query.patterns_excluded and width is Width.EXACT:
-        # Any other query would also exclude rows that match.
-        excluded.append(_names_clause(query.patterns_excluded, routing, width=width))
+    if names_excluded:
+        excluded.append(names_clause(names_excluded, routing))
     if query.quarantined is not None:
         listed = _terms_clause("test_id", sorted(prepared.quarantined))
         (filters if query.quarantined else excluded).append(listed)
@@ -229,7 +227,7 @@ def files_clause(files: FileSelection, routing: str) -> dict[str, Any]:
     listed = _terms_clause(FILE, [key_of(routing, path) for path in files.paths])
     if not files.without_file:
         return listed
-    return _any_clause([{"bool": {"must_not": [{"exists": {"field": FILE}}]}}, listed])
+    return any_clause([{"bool": {"must_not": [{"exists": {"field": FILE}}]}}, listed])
 
 
 def _terms_clause(field: str, values: Sequence[str]) -> dict[str, Any]:
@@ -239,11 +237,11 @@ def _terms_clause(field: str, values: Sequence[str]) -> dict[str, Any]:
         {"terms": {field: orjson.Fragment(orjson.dumps(values[at : at + _MAX_TERMS]))}}
         for at in range(0, max(1, len(values)), _MAX_TERMS)
     ]
-    return pieces[0] if len(pieces) == 1 else _any_clause(pieces)
+    return pieces[0] if len(pieces) == 1 else any_clause(pieces)
 
 
-def _names_clause(
-    patterns: Sequence[str], routing: str, *, width: Width, field: str = NAME
+def names_clause(
+    patterns: Sequence[str], routing: str, *, width: Width = Width.EXACT, field: str = NAME
 ) -> dict[str, Any]:
     """Build the clause that `field` matches any of the patterns; its values are from `key_of`."""
     if any(not pattern.strip("*") for pattern in patterns):
@@ -252,29 +250,21 @@ def _names_clause(
         return {"term": {"repository_id": routing}}
     literals = [key_of(routing, pattern) for pattern in patterns if is_literal(pattern)]
     globs = _globs(patterns)
-    if width is Width.TRIGRAMS:
-        each = [_any_clause([_trigrams_clause(glob, routing) for glob in globs])]
-    else:
-        each = [
-            _any_clause([_pattern_clause(glob, routing, field) for glob in group])
-            for group in _groups(globs, width)
-        ]
-    clauses = [each[0] if len(each) == 1 else {"bool": {"filter": each}}] if globs else []
-    if literals:
-        clauses.append({"terms": {field: literals}})
-    return _any_clause(clauses)
-
-
-def _groups(globs: Sequence[str], width: Width) -> list[list[str]]:
-    """Return groups of patterns, of which a name has to match each."""
     groups = widen(globs, width)
     floor = min(map(_shortest, globs), default=0)
     if width is not Width.EXACT and floor >= _MIN_FLOOR:
-        return [["?" * min(floor, _MAX_FLOOR) + "*"], *groups]
-    return groups
+        groups = [["?" * min(floor, _MAX_FLOOR) + "*"], *groups]
+    each = [
+        any_clause([_pattern_clause(glob, routing, field) for glob in group]) for group in groups
+    ]
+    clauses = [each[0] if len(each) == 1 else {"bool": {"filter": each}}] if globs else []
+    if literals:
+        clauses.append({"terms": {field: literals}})
+    return any_clause(clauses)
 
 
-def _any_clause(clauses: list[dict[str, Any]]) -> dict[str, Any]:
+def any_clause(clauses: list[dict[str, Any]]) -> dict[str, Any]:
+    """Build the clause that any of these clauses is met."""
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses}}
 
 
@@ -286,14 +276,6 @@ def _pattern_clause(pattern: str, routing: str, field: str) -> dict[str, Any]:
             return {"prefix": {field: {"value": key}}}
     escaped = _ESCAPED.sub(r"\\\\", pattern)
     return {"wildcard": {field: {"value": key_of(routing, escaped)}}}
-
-
-def _trigrams_clause(pattern: str, routing: str) -> dict[str, Any]:
-    if is_prefix(pattern):
-        return _pattern_clause(pattern, routing, NAME)
-    own = {"term": {"repository_id": routing}}
-    each = [{"term": {name_trigrams.FIELD: trigram}} for trigram in trigrams_in(pattern)]
-    return {"bool": {"filter": [own, *each]}}
 
 
 def widen(globs: Sequence[str], width: Width) -> list[list[str]]:

@@ -13,12 +13,14 @@ single character beyond ASCII can be looked up too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from indexing.globs import is_literal, literal_prefix, literal_runs, literal_suffix
 from indexing.models.tests import TestQuery
-from indexing.ngrams import TRIGRAM, cover, first_of, longest_first, needed_trigrams
+from indexing.ngrams import TRIGRAM, cover, longest_first
 from indexing.store.sqlite.search.conditions import CONFUSED_BY_GLOB, Sql, list_marks
 
 # The index of endings contains this many characters from the end of each name, in reverse.
@@ -26,6 +28,9 @@ ENDING_LENGTH: Final = 16
 
 _HIGHEST: Final = 0x10FFFF
 
+# The most n-grams to look up for one pattern. More hardly narrow the result further, and each adds
+# a list to intersect.
+_MOST: Final = 8
 # In bytes; the trigrams in code points.
 BIGRAM: Final = 2
 
@@ -194,14 +199,19 @@ def bigram_text(test_name: str) -> str:
 
 
 def find_trigrams(pattern: str) -> list[str]:
-    """Return trigrams of the index that every match contains."""
+    """Return trigrams that every match contains, those of the longest literal runs first."""
     # SQLite's tokenizer confuses the same characters as its GLOB.
-    return needed_trigrams(pattern, without=CONFUSED_BY_GLOB)
+    return _first(
+        trigram
+        for run in longest_first(pattern)
+        for trigram in cover(run, TRIGRAM)
+        if not CONFUSED_BY_GLOB.intersection(trigram)
+    )
 
 
 def find_bigrams(pattern: str) -> list[str]:
     """Return bigrams that every match contains, as words of the index."""
-    return first_of(
+    return _first(
         bigram.hex() for run in longest_first(pattern) for bigram in cover(run.encode(), BIGRAM)
     )
 
@@ -209,3 +219,7 @@ def find_bigrams(pattern: str) -> list[str]:
 def _match_all(grams: list[str]) -> str:
     """Return the full-text query for rows that have all of these n-grams."""
     return " AND ".join('"' + gram.replace('"', '""') + '"' for gram in grams)
+
+
+def _first(grams: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(islice(grams, _MOST)))

@@ -35,9 +35,9 @@ from indexing.store.elasticsearch.indices import (
 )
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, TEMPLATES_VERSION
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import NOON, WIDGETS, after, load_names, make_event, make_run
+from tests.builders import NOON, WIDGETS, after, load_names, make_event
 from tests.contracts.test_health_reports import load_history
-from tests.indexing.store.elasticsearch.inspection import ask, event_ids, names, open_at
+from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, event_ids, names, open_at
 from tests.whole_state import read_all
 
 pytestmark = pytest.mark.fresh_indices
@@ -181,33 +181,36 @@ async def test_repositories_of_an_earlier_release_are_listed(
     await upgraded.close()
 
 
-async def test_rows_of_an_earlier_release_get_their_trigrams(
-    elasticsearch_place: ElasticsearchPlace, of_version: Callable[[int], None]
+async def test_searches_use_trigrams_once_a_rebuild_has_added_them(
+    elasticsearch_place: ElasticsearchPlace,
+    of_version: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of_version(8)
     store = await open_at(elasticsearch_place)
-    await load_names(store, [f"suite.test_{number:04}" for number in range(1_200)])
-    index = f"/{elasticsearch_place.prefix}-identities"
-    found = await ask(store, "POST", f"{index}/_search", {"size": 1_200})
-    lines = []
-    for hit in found["hits"]["hits"]:
-        source = {k: v for k, v in hit["_source"].items() if k != "trigrams"}
-        about = {"_index": hit["_index"], "_id": hit["_id"], "routing": hit["_routing"]}
-        lines += [orjson.dumps({"index": about}), orjson.dumps(source)]
-    await ask(store, "POST", "/_bulk?refresh=true", b"\n".join([*lines, b""]))
-    query = TestQuery(WIDGETS, ("*_07*",))
-    assert await names(store, query) == []
+    await load_names(store, [f"suite.test_{number}" for number in range(30)])
+    prefix = elasticsearch_place.prefix
+    # Neither the rows of that release nor its store document know of trigrams.
+    for index, names_of_fields in (("identities", ["trigrams"]), ("control", ["trigrams"])):
+        found = await ask(store, "POST", f"/{prefix}-{index}/_search", {"size": 99})
+        for hit in found["hits"]["hits"]:
+            source = {k: v for k, v in hit["_source"].items() if k not in names_of_fields}
+            routing = f"routing={hit['_routing']}&" if "_routing" in hit else ""
+            target = f"/{hit['_index']}/_doc/{hit['_id']}?{routing}refresh=true"
+            await ask(store, "PUT", target, source)
     await store.close()
     of_version(LAYOUT_VERSION)
-    upgraded = await open_at(elasticsearch_place)
-    everything = [f"suite.test_{number:04}" for number in range(1_200)]
-    assert await names(upgraded, query) == everything[700:800]
-    # Loads go on where they were.
-    await load_names(upgraded, everything, make_run("later"))
-    rows = (await upgraded.search_tests(query, Anchor(), 200)).rows
-    assert {row.key.executions_count for row in rows} == {2}
-    assert len(rows) == 100
+    monkeypatch.setattr(control, "_REBUILDS_SEEN_SECONDS", 0)
+    upgraded, other = await open_at(elasticsearch_place), await open_at(elasticsearch_place)
+    query = TestQuery(WIDGETS, ("*_2*",))
+    expected = sorted(["suite.test_2", *(f"suite.test_2{number}" for number in range(10))])
+    assert await names(upgraded, query) == expected
+    assert not await cluster_of(upgraded).control.has_trigrams()
+    await other.rebuild(NOON)
+    assert await cluster_of(upgraded).control.has_trigrams()
+    assert await names(upgraded, query) == expected
     await upgraded.close()
+    await other.close()
 
 
 async def test_rows_of_an_earlier_release_get_their_metrics(

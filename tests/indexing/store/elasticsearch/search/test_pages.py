@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from indexing import globs
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
-from indexing.models.tests import VALUE_SORTS, TestQuery, TestSort
+from indexing.models.tests import VALUE_SORTS, IdentityKey, TestQuery, TestSort
+from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.store import ElasticsearchStore
@@ -20,6 +24,8 @@ from tests.contracts.walking import walk_backwards, walk_forwards
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of
 
 P, F = Conclusion.PASSED, Conclusion.FAILED
+# Each Hypothesis example gets a new repository.
+_numbers = itertools.count()
 
 
 async def load(store: ElasticsearchStore) -> None:
@@ -159,11 +165,70 @@ async def test_names_with_all_trigrams_that_do_not_match_are_walked_instead(
     forwards = await walk_forwards(read, lambda row: row.key)
     assert await walk_backwards(read, lambda row: row.key) == forwards
     assert sorted(row.key.test_name for row in forwards) == sorted(matching)
-    first, second, *_ = sent
-    assert "wildcard" not in str(first)
-    assert "wildcard" in str(second)
-    # Reading on would cost as many rows as there are names.
-    assert max(body["size"] for body in sent) <= 2 * 8 + 2
+    # The node reads the names after two searches, so the rows of all of them are never sent.
+    first_page = ["wildcard" in str(body) for body in sent[:3]]
+    assert first_page == [False, False, True]
+    assert max(body["size"] for body in sent) <= 8 + 10
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    stored=st.lists(st.text("ab", min_size=1, max_size=7), max_size=60, unique=True),
+    pattern=st.text("ab***?", min_size=4, max_size=8),
+    excluded=st.lists(st.text("ab*", min_size=1, max_size=4), max_size=1),
+    sort=st.sampled_from([TestSort.EXECUTIONS_COUNT, TestSort.TEST_NAME, TestSort.HEALTH_STATUS]),
+    limit=st.integers(1, 4),
+)
+async def test_walks_agree_with_the_oracle_however_many_names_share_trigrams(
+    store: ElasticsearchStore,
+    stored: list[str],
+    pattern: str,
+    excluded: list[str],
+    sort: TestSort,
+    limit: int,
+) -> None:
+    repository = RepositoryName("globs", f"r{next(_numbers)}")
+    await load_names(store, stored, repository=repository)
+    query = TestQuery(repository, (pattern,), sort, patterns_excluded=tuple(excluded))
+    matching = [
+        name
+        for name in stored
+        if globs.matches(pattern, name) and not any(globs.matches(p, name) for p in excluded)
+    ]
+    read = partial(store.search_tests, query, limit=limit)
+    forwards = await walk_forwards(read, lambda row: row.key)
+    assert [row.key.test_name for row in forwards] == sorted(matching, reverse=True)
+    assert await walk_backwards(read, lambda row: row.key) == forwards
+
+
+async def test_a_page_beside_a_row_that_is_gone_says_what_lies_behind_it(
+    store: ElasticsearchStore, sent: list[Any]
+) -> None:
+    await load_names(store, [f"abc_{n}_def" for n in range(10)])
+    gone = IdentityKey(1, "abc_5x_def", "ci", "linux")
+    for pattern, has_previous in (("*_def", True), ("*_5x_*", False), ("*def*abc*", False)):
+        query = TestQuery(WIDGETS, (pattern,))
+        page = await store.search_tests(query, Anchor(gone), 3)
+        assert page.has_previous is has_previous
+        names = [f"abc_{n}_def" for n in range(5, -1, -1)]
+        assert [row.key.test_name for row in page.rows] == [
+            name for name in names if globs.matches(pattern, name)
+        ][:3]
+    assert sent
+
+
+async def test_a_name_that_is_too_long_for_trigrams_is_found(
+    store: ElasticsearchStore, sent: list[Any]
+) -> None:
+    long = "suite." + "x" * 600
+    await load_names(store, [f"{long}.rare", f"{long}.other", "short.rare"])
+    query = TestQuery(WIDGETS, ("*rare*",))
+    sent.clear()
+    rows = (await store.search_tests(query, Anchor(), 9)).rows
+    assert [row.key.test_name for row in rows] == [f"{long}.rare", "short.rare"]
+    assert "wildcard" not in str(sent)
 
 
 async def test_names_that_are_excluded_are_dropped_from_trigrams(

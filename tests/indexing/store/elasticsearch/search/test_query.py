@@ -22,7 +22,6 @@ from indexing.store.elasticsearch.search.query import (
     choose_width,
     cost_of,
     files_clause,
-    first_width,
     make_query,
     merge,
     widen,
@@ -114,54 +113,13 @@ def test_only_expensive_patterns_are_widened(patterns: list[str], width: Width) 
     assert choose_width(patterns) is width
 
 
-@pytest.mark.parametrize(
-    ("pattern", "trigrams"),
-    [
-        ("*rare*", ["rar", "are"]),
-        # The end of a name has trigrams of its own.
-        ("*_017", ["_01", "17\0"]),
-        ("*17", ["17\0"]),
-        ("a*bcd*ef", ["bcd", "ef\0"]),
-    ],
-)
-def test_trigrams_are_looked_up_instead_of_names(pattern: str, trigrams: list[str]) -> None:
-    assert first_width(TestQuery(WIDGETS, (pattern,))) is Width.TRIGRAMS
-    (own, *others) = names_clause(pattern, width=Width.TRIGRAMS)["bool"]["filter"]
-    assert own == {"term": {"repository_id": ROUTING}}
-    assert [clause["term"]["trigrams"] for clause in others] == trigrams
-
-
-def test_a_pattern_beside_trigrams_walks_few_names() -> None:
-    query = TestQuery(WIDGETS, ("*rare*", "suite.*", "name"))
-    assert first_width(query) is Width.TRIGRAMS
-    clauses = names_clause(*query.patterns, width=Width.TRIGRAMS)["bool"]["should"]
-    assert clauses[0]["bool"]["should"][1] == {"prefix": {"key": {"value": "r\0suite."}}}
-    assert clauses[1] == {"terms": {"key": ["r\0name"]}}
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        TestQuery(WIDGETS, ("suite.*", "name")),
-        TestQuery(WIDGETS, ("*rare*", "*ab*")),
-        TestQuery(WIDGETS, ("*a?b?c*",)),
-        TestQuery(WIDGETS, ("*rare*",), filepaths=("*.py",)),
-        TestQuery(WIDGETS, ("*rare*",), files=FileSelection(("a.py",))),
-        # Other widths cost much, if trigrams find too many names.
-        TestQuery(WIDGETS, tuple(f"*name {number}*" for number in range(100))),
-    ],
-)
-def test_other_searches_walk_names_at_once(query: TestQuery) -> None:
-    assert first_width(query) is Width.EXACT
-
-
 GLOB = st.text("ab*?", min_size=1, max_size=40)
 
 
 @given(
     st.lists(GLOB | GLOB.map(lambda text: text * 30), min_size=1, max_size=100),
     st.text("ab", max_size=30),
-    st.sampled_from([width for width in Width if width is not Width.TRIGRAMS]),
+    st.sampled_from(Width),
 )
 def test_what_matches_a_pattern_matches_a_wider_one(
     patterns: list[str], filling: str, width: Width

@@ -1,0 +1,113 @@
+"""The query of a test search by trigrams: when there is one, and what it looks up."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexing import globs
+from indexing.models.file_selections import FileSelection
+from indexing.models.tests import TestQuery
+from indexing.store.elasticsearch.indices.name_trigrams import (
+    has_trigrams,
+    trigrams_for,
+    trigrams_in,
+)
+from indexing.store.elasticsearch.search.trigram_query import can_use_trigrams, make_trigram_query
+from tests.builders import WIDGETS
+
+ROUTING = "r"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "trigrams"),
+    [
+        ("*rare*", ["are", "rar"]),
+        # The end of a name has trigrams of its own.
+        ("*_017", ["17\0", "_01"]),
+        ("*17", ["17\0"]),
+        # The longest run comes first, each from its end; what has a prefix anyway comes last.
+        ("path/a*bcd*_login", ["in\0", "log", "_lo", "bcd", "h/a", "pat"]),
+    ],
+)
+def test_the_ends_of_runs_are_looked_up_first(pattern: str, trigrams: list[str]) -> None:
+    assert can_use_trigrams(TestQuery(WIDGETS, (pattern,)))
+    assert trigrams_in(pattern) == trigrams
+
+
+def test_no_more_than_twelve_trigrams_are_looked_up() -> None:
+    run = "".join(chr(97 + number * 7 % 26) for number in range(60))
+    assert len(trigrams_in(f"*{run}*")) == 12
+    assert trigrams_in(f"*{run}*")[0] == run[-3:]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        # These walk few names as they are.
+        TestQuery(WIDGETS, ("suite.*", "name")),
+        TestQuery(WIDGETS, ("suite.test[*]",)),
+        TestQuery(WIDGETS, ("*rare*", "*ab*")),
+        TestQuery(WIDGETS, ("*a?b?c*",)),
+        TestQuery(WIDGETS, ("*rare*",), filepaths=("*.py",)),
+        TestQuery(WIDGETS, ("*rare*",), files=FileSelection(("a.py",))),
+        # These cost much if trigrams find too many names.
+        TestQuery(WIDGETS, tuple(f"*name {number}*" for number in range(100))),
+        TestQuery(WIDGETS, ("*rare*",), patterns_excluded=("*" + "a" * 300,)),
+    ],
+)
+def test_other_searches_walk_names_at_once(query: TestQuery) -> None:
+    assert not can_use_trigrams(query)
+
+
+def filters_of(query: TestQuery) -> dict[str, Any]:
+    assert can_use_trigrams(query)
+    found: dict[str, Any] = make_trigram_query(query, ROUTING)["bool"]
+    return found
+
+
+def test_names_and_prefixes_beside_trigrams_are_looked_up_as_always() -> None:
+    filters = filters_of(TestQuery(WIDGETS, ("*rare*", "suite.*", "name"), jobs=("linux",)))
+    names, jobs = filters["filter"]
+    trigrams, others = names["bool"]["should"]
+    assert trigrams["bool"]["filter"][0] == {"term": {"repository_id": ROUTING}}
+    assert others["bool"]["should"] == [
+        {"prefix": {"key": {"value": "r\0suite."}}},
+        {"terms": {"key": ["r\0name"]}},
+    ]
+    assert jobs == {"terms": {"job_name": ["linux"]}}
+
+
+def test_only_what_is_looked_up_is_excluded_by_the_node() -> None:
+    query = TestQuery(WIDGETS, ("*rare*",), patterns_excluded=("suite.*", "name", "*other*"))
+    assert filters_of(query)["must_not"][0]["bool"]["should"] == [
+        {"prefix": {"key": {"value": "r\0suite."}}},
+        {"terms": {"key": ["r\0name"]}},
+    ]
+
+
+NAMES = st.text("ab日🧪/_", max_size=8)
+
+
+@given(st.text("ab日🧪*?/_", max_size=12), NAMES)
+def test_every_match_has_the_trigrams_that_are_looked_up(pattern: str, filling: str) -> None:
+    name = pattern.replace("*", filling).replace("?", "b")
+    assert globs.matches(pattern, name)
+    if has_trigrams(pattern):
+        assert set(trigrams_in(pattern)) <= set(trigrams_for(name))
+
+
+@pytest.mark.parametrize("length", [1, 500, 501, 8_000])
+def test_a_row_has_a_bounded_number_of_terms(length: int) -> None:
+    name = "".join(chr(0x4E00 + number) for number in range(length))
+    assert 1 <= len(trigrams_for(name)) <= 500
+    assert all(len(term) <= 4 for term in trigrams_for(name))
+
+
+def test_ids_do_not_look_like_long_names() -> None:
+    # All trigrams have at most three characters, so none is the term of long names.
+    assert "long" not in trigrams_for(f"long-{uuid.UUID(int=7)}-long")

@@ -135,8 +135,8 @@ async def read_page(
     With `combined`, the first search is sent together with those of other pages of that kind,
     unless the page is long.
     One extra row shows whether the list continues. `keep` drops rows that the query cannot filter;
-    reading then continues until the page is full or the list ends. With `drops_few`, it
-    reads on once only, which it does not do in vain if few rows are dropped.
+    reading then continues until the page is full or the list ends. With `drops_few`, it continues
+    once at most.
 
     Raises:
         SurplusError: `keep` drops more rows than `drops_few` promises.

@@ -31,9 +31,6 @@ _STACKS_A_FLOOR: Final = 2
 REPEATED: Final = True
 NOT_CACHED: Final = False
 
-# Periods after which a virtual machine has compiled most of its hot code.
-_WARM_UP_SLICES: Final = 3
-
 
 def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]:
     """Measure every operation over every stack that runs here.
@@ -78,10 +75,9 @@ def _warm_up(bench: Bench, stacks: Sequence[Stack]) -> None:
         for operation in OPERATIONS:
             if stack.takes_part(operation, repeated=False):
                 paths = bench.numbered_paths(stack, operation)
-                for _ in range(_WARM_UP_SLICES):
-                    # Not measured, so ignore what is too slow on a cold node.
-                    with suppress(LoadError):
-                        bench.load(bench.servers[stack.name], paths)
+                # Not measured, so ignore what is too slow on a cold node.
+                with suppress(LoadError):
+                    bench.load(bench.servers[stack.name], paths)
 
 
 def measure(

@@ -47,8 +47,8 @@ _DOCUMENT_CONTENT: Final = re.compile(
 _TOO_COMPLEX: Final = "too_complex_to_determinize"
 EXPENSIVE_QUERIES: Final = "search.allow_expensive_queries"
 PATTERNS_REFUSED: Final = (
-    f"the setting {EXPENSIVE_QUERIES} of Elasticsearch is false, so every search by a pattern is"
-    " unavailable; set it to true"
+    f"the setting {EXPENSIVE_QUERIES} of Elasticsearch is false, so searches by prefixes and many"
+    " other patterns are unavailable; set it to true"
 )
 
 

@@ -267,7 +267,7 @@ def held_reads(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> HeldReads:
 
 
 async def begin(wire: Wire, held_reads: HeldReads) -> None:
-    """Begin a direct read that the held_reads holds back."""
+    """Begin a direct read that is held back."""
     held_reads.opened.set()
     await learn(wire, HINGE)
     held_reads.opened.clear()

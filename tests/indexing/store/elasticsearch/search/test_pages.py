@@ -28,6 +28,25 @@ P, F = Conclusion.PASSED, Conclusion.FAILED
 _numbers = itertools.count()
 
 
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The bodies of all searches that are sent, in order."""
+    found: list[Any] = []
+    search, search_many = Connection.search, Connection.search_many
+
+    async def note(self: Connection, index: str, body: Any, **options: Any) -> Any:
+        found.append(body)
+        return await search(self, index, body, **options)
+
+    async def note_many(self: Connection, searches: Sequence[Search], **options: Any) -> Any:
+        found.extend(each.body for each in searches)
+        return await search_many(self, searches, **options)
+
+    monkeypatch.setattr(Connection, "search", note)
+    monkeypatch.setattr(Connection, "search_many", note_many)
+    return found
+
+
 async def load(store: ElasticsearchStore) -> None:
     """Load 12 rows: two jobs, three broken tests and three that are not."""
     await store.ensure_repository(WIDGETS)
@@ -69,27 +88,21 @@ async def test_a_walk_meets_every_row_once_and_in_order(
 
 
 async def test_a_page_among_equal_rows_is_searched_by_name(
-    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+    store: ElasticsearchStore, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await load(store)
     query = TestQuery(WIDGETS, ("*",), TestSort.HEALTH_STATUS)
     rows = (await store.search_tests(query, Anchor(), 100)).rows
-    sent: list[Search] = []
-    search_many = Connection.search_many
-
-    async def note(self: Connection, searches: Sequence[Search], **options: Any) -> Any:
-        sent.extend(searches)
-        return await search_many(self, searches, **options)
 
     async def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(Connection, "search_many", note)
     monkeypatch.setattr(Connection, "search", refuse)
+    sent.clear()
     page = await store.search_tests(query, Anchor(rows[1].key), 3)
     assert page.rows == rows[2:5]
     # The second search looks for the anchor row.
-    assert [[*order] for order in sent[0].body["sort"]] == [
+    assert [[*order] for order in sent[0]["sort"]] == [
         ["key"],
         ["pipeline_name"],
         ["job_name"],
@@ -118,25 +131,6 @@ async def test_a_search_for_names_reads_no_documents(
     whole = await read(TestQuery(WIDGETS, ("*_1",), sort, with_metrics=True))
     assert without.rows == tuple(row._replace(metrics=None) for row in whole.rows)
     assert len(without.rows) == 2
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The bodies of all searches that are sent, in order."""
-    found: list[Any] = []
-    search, search_many = Connection.search, Connection.search_many
-
-    async def note(self: Connection, index: str, body: Any, **options: Any) -> Any:
-        found.append(body)
-        return await search(self, index, body, **options)
-
-    async def note_many(self: Connection, searches: Sequence[Search], **options: Any) -> Any:
-        found.extend(each.body for each in searches)
-        return await search_many(self, searches, **options)
-
-    monkeypatch.setattr(Connection, "search", note)
-    monkeypatch.setattr(Connection, "search_many", note_many)
-    return found
 
 
 @pytest.mark.parametrize("pattern", ["*def_7*", "*_77", "abc*_77*"])

@@ -6,6 +6,7 @@ them, and most of these match; the exact matcher (`indexing.globs`) drops the ot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from indexing.globs import is_literal
@@ -28,7 +29,7 @@ def can_use_trigrams(query: TestQuery) -> bool:
     A search that costs much is left out: where trigrams find too many rows that do not match, it
     has to be made after all.
     """
-    walking = [pattern for pattern in query.patterns if not _is_quick(pattern)]
+    walking = _split(query.patterns)[1]
     filters_files = bool(query.filepaths) or query.files is not None
     return (
         bool(walking)
@@ -42,17 +43,19 @@ def make_trigram_query(
     query: TestQuery, routing: str, prepared: Prepared | None = None
 ) -> dict[str, Any]:
     """Build the query of a search that can use trigrams; it also finds rows that do not match."""
-    quick = [pattern for pattern in query.patterns if _is_quick(pattern)]
-    clauses = [
-        trigrams_clause(pattern, routing) for pattern in query.patterns if not _is_quick(pattern)
-    ]
+    quick, walking = _split(query.patterns)
+    clauses = [trigrams_clause(pattern, routing) for pattern in walking]
     if quick:
         clauses.append(names_clause(quick, routing))
     # To exclude other patterns, all names would have to be compared with them.
-    excluded = [pattern for pattern in query.patterns_excluded if _is_quick(pattern)]
+    excluded, _ = _split(query.patterns_excluded)
     return with_filters(query, routing, prepared, [any_clause(clauses)], excluded)
 
 
-def _is_quick(pattern: str) -> bool:
-    """Return whether the pattern is compared with few names that do not match."""
-    return is_literal(pattern) or is_prefix(pattern)
+def _split(patterns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the patterns that are compared with few other names, and those that walk all names."""
+    quick: list[str] = []
+    walking: list[str] = []
+    for pattern in patterns:
+        (quick if is_literal(pattern) or is_prefix(pattern) else walking).append(pattern)
+    return quick, walking

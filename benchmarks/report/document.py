@@ -103,8 +103,6 @@ def _throughput(results: Results) -> Iterator[str]:
                 yield f"## Requests a second, {who}, {words}\n\n{found}"
                 if workers == 1 and repeated:
                     yield f"![Ratios to the floor]({THROUGHPUT_CHART})"
-                if workers > 1 and repeated:
-                    yield "Services and load share all cores here; so does the floor."
     alone = tables.alone_table(results.figures)
     if alone:
         yield f"## One client alone\n\nNot cached.\n\n{alone}"

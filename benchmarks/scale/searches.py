@@ -17,6 +17,7 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.client.bulk import Operation, send
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.paging import SPARE_ROWS
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.search.query import ORDERS
 from indexing.store.elasticsearch.search.trigram_query import make_trigram_query
@@ -101,7 +102,7 @@ async def compare_work_of_first_searches(
     for number in words:
         query = _query_of(number)
         body = {
-            "size": 11,
+            "size": 11 + SPARE_ROWS,
             "query": make_trigram_query(query, routing),
             "sort": [{field: "desc"} for field in ORDERS[query.sort]],
             "track_total_hits": False,

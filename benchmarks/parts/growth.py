@@ -13,6 +13,7 @@ from benchmarks.data.loading import read_key
 from benchmarks.data.sizes import Size, StoreSize
 from benchmarks.parts.bench import Conditions, started
 from benchmarks.parts.throughput import NOT_CACHED, measure
+from benchmarks.parts.warm_up import warm_up
 from benchmarks.requests.operations import BY_NAME, Operation, QueriedRepository
 from benchmarks.results import Cost
 from benchmarks.running.cores import available_cores, divide
@@ -75,7 +76,7 @@ def measure_growth(size: Size, load: Load, logs: Path, folders: Sequence[Path]) 
 
     `folders` have the files of the servers that hold stores.
     """
-    costs = []
+    costs: list[Cost] = []
     fewer = replace(size, rounds=min(size.rounds, _ROUNDS))
     for stage in stages_of(size):
         backends = load(stage.store)
@@ -85,6 +86,9 @@ def measure_growth(size: Size, load: Load, logs: Path, folders: Sequence[Path]) 
         files = (backends.folder, *folders)
         conditions = Conditions(fewer, stage.queried, read_key(), backends, logs, files)
         with started(conditions, stacks, divide(available_cores(), 1)) as bench:
+            if size.thorough and not costs:
+                # The node of all stores has just started.
+                warm_up(bench, stage.operations, stacks)
             # A cached answer costs the same over any store.
             figures = measure(bench, stage.operations, stacks, connections=1, kinds=(NOT_CACHED,))
         costs += [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 from benchmarks.load.answers import Answer, WrongAnswerError
 from benchmarks.load.wrk import CONNECTIONS, LoadError
 from benchmarks.parts.bench import Bench, Conditions, floor_started, started
+from benchmarks.parts.warm_up import warm_up
 from benchmarks.requests.operations import (
     BY_NAME,
     EVENT_PAGES,
@@ -22,7 +22,7 @@ from benchmarks.results import Figure, Round
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.page_cache import read_files
 from benchmarks.running.processes import Running
-from benchmarks.stacks import REFERENCE, STACKS, CacheKind, Service, Stack, StoreKind
+from benchmarks.stacks import REFERENCE, STACKS, CacheKind, Service, Stack
 
 # The number of stacks between two measurements of the floor.
 _STACKS_A_FLOOR: Final = 2
@@ -44,7 +44,7 @@ def measure_throughput(conditions: Conditions) -> tuple[list[Figure], list[str]]
     with started(conditions, here, divide(available_cores(), 1)) as bench:
         failures = bench.failures
         if size.thorough:
-            _warm_up(bench, here)
+            warm_up(bench, chosen, here)
         figures = measure(bench, chosen, here)
         if size.thorough:
             figures += _measure_alone(bench, here)
@@ -62,22 +62,6 @@ def _measure_alone(bench: Bench, stacks: Sequence[Stack]) -> list[Figure]:
     timed = [s for s in stacks if s.service in (Service.MERGEWATCH, Service.ITSELF)]
     timed = [stack for stack in timed if stack.cache is not CacheKind.REDIS]
     return measure(bench, (*EVENT_PAGES, *SEARCHES), timed, connections=1, kinds=(NOT_CACHED,))
-
-
-def _warm_up(bench: Bench, stacks: Sequence[Stack]) -> None:
-    """Warm up a freshly started Elasticsearch, which compiles the code of these requests.
-
-    Services send several reads in one request, which the node answers by other code than a search.
-    """
-    for stack in stacks:
-        if stack.store is not StoreKind.ELASTICSEARCH:
-            continue
-        for operation in OPERATIONS:
-            if stack.takes_part(operation, repeated=False):
-                paths = bench.numbered_paths(stack, operation)
-                # Not measured, so ignore what is too slow on a cold node.
-                with suppress(LoadError):
-                    bench.load(bench.servers[stack.name], paths)
 
 
 def measure(

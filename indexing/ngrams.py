@@ -12,7 +12,8 @@ from indexing.globs import literal_runs
 
 T = TypeVar("T", str, bytes)
 
-# In characters, which are code points.
+# In code points, or in bytes where a text is bytes.
+BIGRAM: Final = 2
 TRIGRAM: Final = 3
 
 

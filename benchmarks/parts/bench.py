@@ -23,6 +23,8 @@ from service.cache.keys import EVENTS_LIFETIME
 
 # More paths than any stack answers in one period, so that no path repeats in it.
 PATHS_A_SLICE: Final = 40_000
+# The same for a single client, which waits for each answer.
+PATHS_ALONE: Final = 8_000
 # The same for deep pages, each found by a request.
 DEEP_PAGES: Final = 6_000
 # How many times longer than requested a period may be if answers are slow.

@@ -27,6 +27,8 @@ _REPOSITORY: Final = RepositoryName("acme", "monorepo")
 # The end of the last day of the history; the reports that are timed arrive on the next one.
 _END: Final = datetime(2026, 11, 1, tzinfo=UTC)
 _REPORTS: Final = 5
+_REBUILDS: Final = 5
+_LONG_SECONDS: Final = 10.0
 _EXECUTIONS_A_CALL: Final = 20_000
 # One result in this many fails.
 _FAILING: Final = 97
@@ -87,9 +89,7 @@ async def _measure(size: Size, places: Mapping[str, NewPlace]) -> list[History]:
 
 async def _measure_one(size: Size, name: str, depth: int, store: Store, place: Place) -> History:
     await _fill(size, depth, store)
-    began = time.perf_counter()
-    await store.rebuild(_END)
-    rebuilt = time.perf_counter() - began
+    rebuilt = await _time_rebuild(store)
     documents = Documents()
     seconds, cpu = [], []
     # The first report of an empty store is the only one without history.
@@ -113,6 +113,19 @@ async def _measure_one(size: Size, name: str, depth: int, store: Store, place: P
         disk=_size_of(place) / (loaded + depth * size.history_tests),
         cpu=min(cpu),
     )
+
+
+async def _time_rebuild(store: Store) -> float:
+    """Return the seconds of the fastest of a few rebuilds; of one if it takes long.
+
+    A node that has just started compiles the code of a rebuild for longer than it takes.
+    """
+    seconds: list[float] = []
+    while len(seconds) < _REBUILDS and sum(seconds) < _LONG_SECONDS:
+        began = time.perf_counter()
+        await store.rebuild(_END)
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
 
 
 def _size_of(place: Place) -> int:

@@ -8,7 +8,14 @@ from typing import Final
 
 from benchmarks.load.answers import Answer, WrongAnswerError
 from benchmarks.load.wrk import CONNECTIONS, LoadError
-from benchmarks.parts.bench import Bench, Conditions, floor_started, started
+from benchmarks.parts.bench import (
+    PATHS_A_SLICE,
+    PATHS_ALONE,
+    Bench,
+    Conditions,
+    floor_started,
+    started,
+)
 from benchmarks.parts.warm_up import warm_up
 from benchmarks.requests.operations import (
     BY_NAME,
@@ -144,12 +151,13 @@ class _Series:
     ) -> set[str]:
         """Add a round to each; return the names of failed stacks, whose rounds are void."""
         failed: set[str] = set()
+        count = PATHS_ALONE if self._connections == 1 else PATHS_A_SLICE
         before = self._floor_rate()
         for at in range(0, len(stacks), _STACKS_A_FLOOR):
             slices = {}
             for stack in stacks[at : at + _STACKS_A_FLOOR]:
                 paths = (
-                    self._bench.numbered_paths(stack, self._operation)
+                    self._bench.numbered_paths(stack, self._operation, count)
                     if repeated is None
                     else [repeated[stack.name]]
                 )

@@ -39,6 +39,7 @@ from indexing.store.elasticsearch.client.failures import (
 )
 from indexing.store.elasticsearch.client.failures import ConflictError as ConflictError
 from indexing.store.elasticsearch.client.failures import TooComplexError as TooComplexError
+from indexing.store.elasticsearch.client.failures import TooManyTermsError as TooManyTermsError
 from indexing.store.elasticsearch.client.http_node import HttpNode
 from indexing.store.elasticsearch.client.places import WILDCARDS, Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes

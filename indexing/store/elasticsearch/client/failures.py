@@ -45,6 +45,7 @@ _DOCUMENT_CONTENT: Final = re.compile(
 )
 
 _TOO_COMPLEX: Final = "too_complex_to_determinize"
+_TOO_MANY_TERMS: Final = frozenset({"too_many_clauses", "too_many_nested_clauses"})
 EXPENSIVE_QUERIES: Final = "search.allow_expensive_queries"
 PATTERNS_REFUSED: Final = (
     f"the setting {EXPENSIVE_QUERIES} of Elasticsearch is false, so searches by prefixes and many"
@@ -58,6 +59,10 @@ class ConflictError(StoreError):
 
 class TooComplexError(StoreError):
     """The engine refuses the pattern because its automaton would be too large."""
+
+
+class TooManyTermsError(StoreError):
+    """The engine refuses the query because it stands for more terms than one query may have."""
 
 
 def error_of(status: int, answer: Any) -> StoreError:
@@ -75,6 +80,8 @@ def error_of(status: int, answer: Any) -> StoreError:
     if status in FORBIDDEN and kind not in _STATE_OF_CLUSTER:
         return StoreUnavailableError(f"Elasticsearch does not let this service in ({reason})")
     message = f"Elasticsearch answers {status} ({reason})"
+    if not _TOO_MANY_TERMS.isdisjoint(_types_in(error)):
+        return TooManyTermsError(message)
     if status == BAD_REQUEST and _STATE_OF_CLUSTER.isdisjoint(_types_in(error)):
         return StoreError(message)
     # Everything else is a state of the cluster, which the operator can fix.

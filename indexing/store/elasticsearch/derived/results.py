@@ -72,7 +72,7 @@ class Result:
         after = _derive(test, rules, before)
         stored = after if is_held else replace(after, rows={})
         # Here and not with the rows, because this runs in a thread.
-        trigrams = orjson.Fragment(orjson.dumps(name_trigrams.trigrams_for(test.test_name)))
+        trigrams = name_trigrams.encode_trigrams(test.test_name)
         return cls(
             test, rules, before, version, stored, after.rows, trigrams, rewrite_all, is_filling
         )

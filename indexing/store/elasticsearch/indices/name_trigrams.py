@@ -1,26 +1,47 @@
 """The trigrams of a test name, as a row of the search has them. Pure.
 
-The end of a name counts as a character, so that the end of a pattern has trigrams of its own.
+The end of a name counts as a character, so that the end of a pattern has trigrams of its own, and
+any two characters of a name are the start of a trigram.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Final
 
+import orjson
+
 from indexing.globs import literal_prefix
-from indexing.ngrams import TRIGRAM, cover, longest_first, trigrams_of
+from indexing.ngrams import BIGRAM, TRIGRAM, cover, longest_first, trigrams_of
 
 FIELD: Final = "trigrams"
 
 _END: Final = "\0"
+_LAST_ASCII: Final = "\x7f"
+_LAST: Final = "\U0010ffff"
+# Everything but letters and digits may have a meaning in a regular expression of the engine.
+_SPECIAL: Final = re.compile(r"([^A-Za-z0-9])")
+_ESCAPE: Final = r"\\\1"
 # A longer name has this term instead of trigrams, so that a row does not have thousands of terms.
 # Every search for trigrams finds it, too.
 _LONG: Final = "long"
 _LONGEST_NAME: Final = 500
-# The most trigrams to look up for one pattern.
+# How many names keep their encoded terms, because reports of one repository repeat them. Half a
+# kilobyte each, and at most 8 KB.
+_KEPT_NAMES: Final = 4_096
+# The most trigrams to look up for one pattern, and the most bigrams: each stands for all trigrams
+# that begin with it.
 _MOST: Final = 12
+_MOST_BIGRAMS: Final = 2
+
+
+@lru_cache(_KEPT_NAMES)
+def encode_trigrams(test_name: str) -> orjson.Fragment:
+    """Return the terms to store for a name, as JSON."""
+    return orjson.Fragment(orjson.dumps(trigrams_for(test_name)))
 
 
 def trigrams_for(test_name: str) -> list[str]:
@@ -28,14 +49,19 @@ def trigrams_for(test_name: str) -> list[str]:
     return [_LONG] if len(test_name) > _LONGEST_NAME else trigrams_of(test_name + _END)
 
 
-def has_trigrams(pattern: str) -> bool:
-    """Return whether trigrams narrow the glob down more than its literal prefix does."""
-    return bool(_after_prefix(pattern))
+def can_look_up(pattern: str) -> bool:
+    """Return whether its n-grams narrow the glob down more than its literal prefix does."""
+    return bool(_after_prefix(pattern)) or bool(bigrams_in(pattern))
 
 
-def trigrams_clause(pattern: str, routing: str) -> dict[str, Any]:
-    """Build the query for the rows of a repository whose names may match the glob."""
-    each = [{"term": {FIELD: trigram}} for trigram in trigrams_in(pattern)]
+def ngrams_clause(pattern: str, routing: str) -> dict[str, Any]:
+    """Build the query for the rows of a repository whose names may match the glob.
+
+    Raises:
+        TooManyTermsError: by the search, if too many trigrams begin with a bigram.
+    """
+    each: list[dict[str, Any]] = [{"term": {FIELD: trigram}} for trigram in trigrams_in(pattern)]
+    each += [_beginning_with(bigram) for bigram in bigrams_in(pattern)]
     names = [{"bool": {"filter": each}}, {"term": {FIELD: _LONG}}]
     own = {"term": {"repository_id": routing}}
     return {"bool": {"filter": [own, {"bool": {"should": names}}]}}
@@ -48,6 +74,32 @@ def trigrams_in(pattern: str) -> list[str]:
     """
     trigrams = chain(_after_prefix(pattern), _backwards(literal_prefix(pattern)))
     return [*dict.fromkeys(islice(trigrams, _MOST))]
+
+
+def bigrams_in(pattern: str) -> list[str]:
+    """Return two characters each to look up if nothing after the literal prefix has a trigram.
+
+    Beyond ASCII, there may be thousands of trigrams that begin with them.
+    """
+    if _after_prefix(pattern):
+        return []
+    rest = pattern[len(literal_prefix(pattern)) :]
+    bigrams = (run for run in longest_first(rest) if len(run) == BIGRAM and run.isascii())
+    return [*islice(dict.fromkeys(bigrams), _MOST_BIGRAMS)]
+
+
+def _beginning_with(bigram: str) -> dict[str, Any]:
+    """Build the query for the rows with any trigram that begins with these two characters.
+
+    A query of each such trigram reads only the rows that no other clause has ruled out, but each
+    takes the node a moment. So those with a third character beyond ASCII, of which one repository
+    may have thousands, are one query, which reads the rows of all repositories.
+    """
+    expression = f"{_SPECIAL.sub(_ESCAPE, bigram)}[{_END}-{_LAST_ASCII}]"
+    frequent = {"value": expression, "flags": "NONE", "rewrite": "constant_score_boolean"}
+    others = {"gt": f"{bigram}{_LAST_ASCII}", "lte": f"{bigram}{_LAST}"}
+    each = [{"regexp": {FIELD: frequent}}, {"range": {FIELD: others}}]
+    return {"bool": {"should": each}}
 
 
 def _after_prefix(pattern: str) -> list[str]:

@@ -18,7 +18,7 @@ from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQu
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.combined_reads import CombinedReads
-from indexing.store.elasticsearch.client.connection import TooComplexError
+from indexing.store.elasticsearch.client.connection import TooComplexError, TooManyTermsError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.search.quarantined import find_quarantined, mark_quarantined
 from indexing.store.elasticsearch.search.query import (
@@ -64,7 +64,7 @@ async def search_tests(
     prepared = await _prepare(cluster, query)
     read = partial(_search, cluster, query, anchor, limit, prepared)
     if can_use_trigrams(query) and await cluster.control.has_trigrams():
-        with suppress(paging.SurplusError):
+        with suppress(paging.SurplusError, TooManyTermsError):
             return await read(None)
     return await _in_widths(cluster, query, read)
 
@@ -172,7 +172,7 @@ async def _search(
         beside=None if key is None else _beside(query, key),
         backward=anchor.backward,
         limit=limit,
-        keep=None if exact else _Matcher(query).keep,
+        keep=None if exact else _matching(query),
         drops_few=width is None,
         combined=_combined(cluster, query, prepared, width, backward=anchor.backward),
     )
@@ -220,6 +220,25 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     count = {"term": {sorted_by.value: value}}
     itself = {"bool": {"filter": [{"ids": {"values": [identity_id.hex()]}}, count]}}
     return paging.Beside(values, itself)
+
+
+def _matching(query: TestQuery) -> paging.Keep:
+    """Return what drops the hits that do not match."""
+    if len(query.patterns) == 1 and not query.patterns_excluded and not query.filepaths:
+        return partial(_keep_matches, query.patterns[0], query.sort)
+    return _Matcher(query).keep
+
+
+async def _keep_matches(
+    pattern: str, sort: TestSort, hits: Sequence[paging.Hit]
+) -> list[paging.Hit]:
+    yielder = LoopYielder()
+    found = []
+    for hit in hits:
+        if globs.matches(pattern, name_in(hit["sort"], sort)):
+            found.append(hit)
+        await yielder.yield_if_due()
+    return found
 
 
 class _Matcher:

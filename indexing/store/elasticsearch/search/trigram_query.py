@@ -11,7 +11,7 @@ from typing import Any
 
 from indexing.globs import is_literal
 from indexing.models.tests import TestQuery
-from indexing.store.elasticsearch.indices.name_trigrams import has_trigrams, trigrams_clause
+from indexing.store.elasticsearch.indices.name_trigrams import can_look_up, ngrams_clause
 from indexing.store.elasticsearch.search.query import (
     Prepared,
     all_patterns,
@@ -34,7 +34,7 @@ def can_use_trigrams(query: TestQuery) -> bool:
     return (
         bool(walking)
         and not filters_files
-        and all(map(has_trigrams, walking))
+        and all(map(can_look_up, walking))
         and is_cheap(all_patterns(query))
     )
 
@@ -44,7 +44,7 @@ def make_trigram_query(
 ) -> dict[str, Any]:
     """Build the query of a search that can use trigrams; it also finds rows that do not match."""
     quick, walking = _split(query.patterns)
-    clauses = [trigrams_clause(pattern, routing) for pattern in walking]
+    clauses = [ngrams_clause(pattern, routing) for pattern in walking]
     if quick:
         clauses.append(names_clause(quick, routing))
     # To exclude other patterns, all names would have to be compared with them.

@@ -20,7 +20,7 @@ from typing import Final
 
 from indexing.globs import is_literal, literal_prefix, literal_runs, literal_suffix
 from indexing.models.tests import TestQuery
-from indexing.ngrams import TRIGRAM, cover, longest_first
+from indexing.ngrams import BIGRAM, TRIGRAM, cover, longest_first
 from indexing.store.sqlite.search.conditions import CONFUSED_BY_GLOB, Sql, list_marks
 
 # The index of endings contains this many characters from the end of each name, in reverse.
@@ -31,8 +31,6 @@ _HIGHEST: Final = 0x10FFFF
 # The most n-grams to look up for one pattern. More hardly narrow the result further, and each adds
 # a list to intersect.
 _MOST: Final = 8
-# In bytes; the trigrams in code points.
-BIGRAM: Final = 2
 
 # A row number has the test in its lower bits and the repository above them. So the rows of one
 # repository are a range, and the cost of a search depends only on the size of its repository.

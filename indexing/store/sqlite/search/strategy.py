@@ -18,6 +18,7 @@ from indexing.models.tests import (
     TestQuery,
     number_statuses,
 )
+from indexing.ngrams import BIGRAM
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.search.conditions import (
     PATTERNS_KEPT,
@@ -29,7 +30,7 @@ from indexing.store.sqlite.search.conditions import (
     name_condition,
     narrowing_condition,
 )
-from indexing.store.sqlite.search.plan import BIGRAM, candidates, name_ranges, narrow_further
+from indexing.store.sqlite.search.plan import candidates, name_ranges, narrow_further
 from indexing.store.sqlite.search.rows import (
     BY_HEALTH,
     BY_NAME,

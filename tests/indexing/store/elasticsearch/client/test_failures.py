@@ -10,6 +10,7 @@ from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client.failures import (
     ConflictError,
     TooComplexError,
+    TooManyTermsError,
     describe,
     error_of,
     error_of_write,
@@ -110,7 +111,7 @@ def test_such_a_state_is_unavailable_for_any_other_request_too(
 def test_a_refused_search_is_raised_with_the_innermost_reason() -> None:
     answer = failed_search("too_many_nested_clauses", "maxClauseCount is set to 1024")
     raised = error_of(400, answer)
-    assert not isinstance(raised, StoreUnavailableError)
+    assert isinstance(raised, TooManyTermsError)
     assert str(raised) == (
         "Elasticsearch answers 400 (search_phase_execution_exception: all shards failed;"
         " too_many_nested_clauses: maxClauseCount is set to 1024)"

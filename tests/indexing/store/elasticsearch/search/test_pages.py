@@ -16,8 +16,10 @@ from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.tests import VALUE_SORTS, IdentityKey, TestQuery, TestSort
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.connection import Connection, TooManyTermsError
 from indexing.store.elasticsearch.client.places import Search
+from indexing.store.elasticsearch.cluster import routing_of
+from indexing.store.elasticsearch.search.trigram_query import make_trigram_query
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, load_names, make_executions, make_run
 from tests.contracts.walking import walk_backwards, walk_forwards
@@ -133,7 +135,7 @@ async def test_a_search_for_names_reads_no_documents(
     assert len(without.rows) == 2
 
 
-@pytest.mark.parametrize("pattern", ["*def_7*", "*_77", "abc*_77*"])
+@pytest.mark.parametrize("pattern", ["*def_7*", "*_77", "abc*_77*", "*_7*", "*77", "a*f_*77*"])
 async def test_a_substring_is_looked_up_without_walking_all_names(
     store: ElasticsearchStore, sent: list[Any], pattern: str
 ) -> None:
@@ -195,6 +197,51 @@ async def test_walks_agree_with_the_oracle_however_many_names_share_trigrams(
     forwards = await walk_forwards(read, lambda row: row.key)
     assert [row.key.test_name for row in forwards] == sorted(matching, reverse=True)
     assert await walk_backwards(read, lambda row: row.key) == forwards
+
+
+@pytest.mark.parametrize("bigram", ["ab", "a_", "_(", '"\\\\', ".~", "  ", "{}", "#@", "&<"])
+async def test_any_two_characters_are_found_whatever_follows_them(
+    store: ElasticsearchStore, sent: list[Any], bigram: str
+) -> None:
+    following = [*map(chr, range(0x20, 0x80)), "é", "日", "\U0010ffff", ""]
+    matching = sorted(f"x{bigram}{one}" for one in following)
+    await load_names(store, [*matching, f"x{bigram[0]}x{bigram[1]}", "xa", bigram[::-1] + "x"])
+    pattern = f"*x*{bigram}*"
+    sent.clear()
+    page = await store.search_tests(TestQuery(WIDGETS, (pattern,)), Anchor(), 500)
+    assert [row.key.test_name for row in page.rows] == matching[::-1]
+    assert "wildcard" not in str(sent)
+
+
+async def test_thousands_of_trigrams_with_the_same_start_are_few_terms_of_the_query(
+    store: ElasticsearchStore,
+) -> None:
+    await load_names(store, [f"ab{chr(0x4E00 + n)}" for n in range(1_200)] + ["abc", "abd"])
+    query = make_trigram_query(TestQuery(WIDGETS, ("*ab*",)), routing_of(WIDGETS))
+    target = f"/{cluster_of(store).layout.identities}/_validate/query?rewrite=true"
+    answer = await ask(store, "POST", target, {"query": query})
+    (found,) = answer["explanations"]
+    # One for each ASCII character at most, one for all others, and one for long names.
+    assert 4 <= found["explanation"].count("trigrams:") <= 128 + 2
+
+
+async def test_a_query_of_too_many_terms_is_walked_instead(
+    store: ElasticsearchStore, sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(store, ["xaby", "xbay"])
+    search = Connection.search
+
+    async def refuse(self: Connection, index: str, body: Any, **options: Any) -> Any:
+        answer = await search(self, index, body, **options)
+        if "regexp" in str(body):
+            raise TooManyTermsError
+        return answer
+
+    monkeypatch.setattr(Connection, "search", refuse)
+    sent.clear()
+    page = await store.search_tests(TestQuery(WIDGETS, ("*ab*",)), Anchor(), 5)
+    assert [row.key.test_name for row in page.rows] == ["xaby"]
+    assert ["wildcard" in str(body) for body in sent] == [False, True]
 
 
 async def test_a_page_beside_a_row_that_is_gone_says_what_lies_behind_it(

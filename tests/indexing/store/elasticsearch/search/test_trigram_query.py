@@ -13,7 +13,8 @@ from indexing import globs
 from indexing.models.file_selections import FileSelection
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.indices.name_trigrams import (
-    has_trigrams,
+    bigrams_in,
+    can_look_up,
     trigrams_for,
     trigrams_in,
 )
@@ -39,6 +40,25 @@ def test_the_ends_of_runs_are_looked_up_first(pattern: str, trigrams: list[str])
     assert trigrams_in(pattern) == trigrams
 
 
+@pytest.mark.parametrize(
+    ("pattern", "bigrams", "trigrams"),
+    [
+        ("*qz*", ["qz"], []),
+        # The end of a name is no second character.
+        ("*qz*a", ["qz"], []),
+        ("suite.*qz*", ["qz"], ["te.", "sui"]),
+        ("*ab?cd*ef*", ["ab", "cd"], []),
+        ("*qz*abc*", [], ["abc"]),
+    ],
+)
+def test_without_a_trigram_two_characters_are_looked_up(
+    pattern: str, bigrams: list[str], trigrams: list[str]
+) -> None:
+    assert can_use_trigrams(TestQuery(WIDGETS, (pattern,)))
+    assert bigrams_in(pattern) == bigrams
+    assert trigrams_in(pattern) == trigrams
+
+
 def test_no_more_than_twelve_trigrams_are_looked_up() -> None:
     run = "".join(chr(97 + number * 7 % 26) for number in range(60))
     assert len(trigrams_in(f"*{run}*")) == 12
@@ -51,8 +71,9 @@ def test_no_more_than_twelve_trigrams_are_looked_up() -> None:
         # These walk few names as they are.
         TestQuery(WIDGETS, ("suite.*", "name")),
         TestQuery(WIDGETS, ("suite.test[*]",)),
-        TestQuery(WIDGETS, ("*rare*", "*ab*")),
+        TestQuery(WIDGETS, ("*rare*", "*a*b*")),
         TestQuery(WIDGETS, ("*a?b?c*",)),
+        TestQuery(WIDGETS, ("ab*c",)),
         TestQuery(WIDGETS, ("*rare*",), filepaths=("*.py",)),
         TestQuery(WIDGETS, ("*rare*",), files=FileSelection(("a.py",))),
         # These cost much if trigrams find too many names.
@@ -97,8 +118,10 @@ NAMES = st.text("ab日🧪/_", max_size=8)
 def test_every_match_has_the_trigrams_that_are_looked_up(pattern: str, filling: str) -> None:
     name = pattern.replace("*", filling).replace("?", "b")
     assert globs.matches(pattern, name)
-    if has_trigrams(pattern):
-        assert set(trigrams_in(pattern)) <= set(trigrams_for(name))
+    stored = trigrams_for(name)
+    assert set(trigrams_in(pattern)) <= set(stored) or not can_look_up(pattern)
+    for bigram in bigrams_in(pattern):
+        assert any(trigram.startswith(bigram) for trigram in stored)
 
 
 @pytest.mark.parametrize("length", [1, 500, 501, 8_000])

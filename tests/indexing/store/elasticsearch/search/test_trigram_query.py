@@ -29,10 +29,13 @@ ROUTING = "r"
     [
         ("*rare*", ["are", "rar"]),
         # The end of a name has trigrams of its own.
-        ("*_017", ["17\0", "_01"]),
+        ("*_017", ["17\0", "_01", "017"]),
         ("*17", ["17\0"]),
         # The longest run comes first, each from its end; what has a prefix anyway comes last.
-        ("path/a*bcd*_login", ["in\0", "log", "_lo", "bcd", "h/a", "pat"]),
+        (
+            "path/a*bcd*_login",
+            ["in\0", "log", "_lo", "bcd", "ogi", "gin", "h/a", "pat"],
+        ),
     ],
 )
 def test_the_ends_of_runs_are_looked_up_first(pattern: str, trigrams: list[str]) -> None:

@@ -76,7 +76,8 @@ def measure_growth(size: Size, load: Load, logs: Path, folders: Sequence[Path]) 
 
     `folders` have the files of the servers that hold stores.
     """
-    costs: list[Cost] = []
+    costs = []
+    warm: set[Operation] = set()
     fewer = replace(size, rounds=min(size.rounds, _ROUNDS))
     for stage in stages_of(size):
         backends = load(stage.store)
@@ -86,9 +87,10 @@ def measure_growth(size: Size, load: Load, logs: Path, folders: Sequence[Path]) 
         files = (backends.folder, *folders)
         conditions = Conditions(fewer, stage.queried, read_key(), backends, logs, files)
         with started(conditions, stacks, divide(available_cores(), 1)) as bench:
-            if size.thorough and not costs:
-                # The node of all stores has just started.
-                warm_up(bench, stage.operations, stacks)
+            # The node of all stores has just started, and has answered no such requests yet.
+            if size.thorough and (cold := set(stage.operations) - warm):
+                warm_up(bench, sorted(cold, key=stage.operations.index), stacks)
+                warm |= cold
             # A cached answer costs the same over any store.
             figures = measure(bench, stage.operations, stacks, connections=1, kinds=(NOT_CACHED,))
         costs += [

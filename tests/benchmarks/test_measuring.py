@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.load.answers import Answer, WrongAnswerError, read_answer
 from benchmarks.load.wrk import LoadError, read_summary
 from benchmarks.parts.throughput import check_agreement
-from benchmarks.running.cores import divide
+from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.profile import Share, summarise
+from benchmarks.running.services import redis_running
 from benchmarks.stacks import STACKS
 
 SUMMARY = (
@@ -100,3 +103,14 @@ def test_a_profile_has_own_and_cumulative_time() -> None:
 
 def test_every_stack_has_a_name_of_its_own() -> None:
     assert len({stack.name for stack in STACKS}) == len(STACKS)
+
+
+def test_a_server_on_the_cores_of_the_load_leaves_this_process_where_it_was(
+    tmp_path: Path,
+) -> None:
+    before = available_cores()
+    cores = divide(before, 1)
+    with redis_running(tmp_path, cores):
+        assert available_cores() == before
+        # What is started now shares no core with the server, if there is more than one.
+        assert divide(available_cores(), 1) == cores

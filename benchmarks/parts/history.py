@@ -27,7 +27,7 @@ _REPOSITORY: Final = RepositoryName("acme", "monorepo")
 # The end of the last day of the history; the reports that are timed arrive on the next one.
 _END: Final = datetime(2026, 11, 1, tzinfo=UTC)
 _REPORTS: Final = 5
-# How often a store is rebuilt, unless that takes longer.
+# A store is rebuilt this often, or until this many seconds have passed.
 _REBUILDS: Final = 5
 _LONG_SECONDS: Final = 10.0
 _EXECUTIONS_A_CALL: Final = 20_000

@@ -27,8 +27,10 @@ def warm_up(bench: Bench, operations: Sequence[Operation], stacks: Sequence[Stac
     """
     shallow = [operation for operation in operations if operation.page == 1]
     here = [stack for stack in stacks if stack.store is StoreKind.ELASTICSEARCH]
+    if not shallow or not here:
+        return
     before: _Times = {}
-    for number in range(1, (_MOST_PASSES if here else 0) + 1):
+    for number in range(1, _MOST_PASSES + 1):
         times = _load_all(bench, shallow, here)
         ratio = _ratio(times, before)
         print(f"  warm-up {number}: {ratio:.2f} times as long as before", file=sys.stderr)

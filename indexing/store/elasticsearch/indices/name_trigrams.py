@@ -51,7 +51,7 @@ def trigrams_for(test_name: str) -> list[str]:
 
 def can_look_up(pattern: str) -> bool:
     """Return whether its n-grams narrow the glob down more than its literal prefix does."""
-    return bool(_after_prefix(pattern)) or bool(bigrams_in(pattern))
+    return len(_runs_after_prefix(pattern)[0]) >= TRIGRAM or bool(bigrams_in(pattern))
 
 
 def ngrams_clause(pattern: str, routing: str) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def trigrams_in(pattern: str) -> list[str]:
     The end of a run comes first: names with a common path differ there. Then come those that
     overlap with them, without which one in twenty rows did not match.
     """
-    prefix = literal_prefix(pattern)
-    runs = longest_first(pattern[len(prefix) :] + _END)
+    runs = _runs_after_prefix(pattern)
+    covering = (gram for run in runs for gram in _backwards(run))
     overlapping = (gram for run in runs if len(run) > TRIGRAM for gram in trigrams_of(run))
-    trigrams = chain(_after_prefix(pattern), overlapping, _backwards(prefix))
+    trigrams = chain(covering, overlapping, _backwards(literal_prefix(pattern)))
     return [*islice(dict.fromkeys(trigrams), _MOST)]
 
 
@@ -84,10 +84,10 @@ def bigrams_in(pattern: str) -> list[str]:
 
     Beyond ASCII, there may be thousands of trigrams that begin with them.
     """
-    if _after_prefix(pattern):
+    runs = _runs_after_prefix(pattern)
+    if len(runs[0]) >= TRIGRAM:
         return []
-    rest = pattern[len(literal_prefix(pattern)) :]
-    bigrams = (run for run in longest_first(rest) if len(run) == BIGRAM and run.isascii())
+    bigrams = (run for run in runs if len(run) == BIGRAM and _END not in run and run.isascii())
     return [*islice(dict.fromkeys(bigrams), _MOST_BIGRAMS)]
 
 
@@ -105,9 +105,9 @@ def _beginning_with(bigram: str) -> dict[str, Any]:
     return {"bool": {"should": each}}
 
 
-def _after_prefix(pattern: str) -> list[str]:
-    rest = pattern[len(literal_prefix(pattern)) :] + _END
-    return [trigram for run in longest_first(rest) for trigram in _backwards(run)]
+def _runs_after_prefix(pattern: str) -> list[str]:
+    """Return the literal runs after the literal prefix, the longest first, and with the end."""
+    return longest_first(pattern[len(literal_prefix(pattern)) :] + _END)
 
 
 def _backwards(run: str) -> Iterator[str]:

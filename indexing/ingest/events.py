@@ -20,9 +20,12 @@ from indexing.names import RepositoryName
 from indexing.store.interface import EventOutcome, Writer
 from indexing.yielding import LoopYielder
 
-# The size of a batch. With fewer events, the commit takes longer than writing them; larger batches
-# are not faster and hold the store's write lock for longer.
-BATCH_EVENTS: Final = 1_000
+# The size of a batch of a command. Elasticsearch makes each batch visible with a refresh, which
+# takes a node longer than a thousand events. SQLite divides a batch by the time for which its write
+# lock may be held.
+BATCH_EVENTS: Final = 4_000
+# A batch in the service is smaller: preparing it blocks the event loop, which serves other tenants.
+SERVED_BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4 * 1024 * 1024
 
 # The most repositories whose stored spelling is cached, to save a look-up for each event. A file
@@ -56,7 +59,7 @@ async def ingest_events(
     Raises:
         StoreError: the store failed; earlier batches are stored.
     """
-    load = EventLoad(writer, source, refuse)
+    load = EventLoad(writer, source, refuse, batch_events=BATCH_EVENTS)
     batches = _read_batches(load, lines, partial(read_event, only=only), clock)
     # The store writes one batch while the next one is read.
     async with aclosing(one_ahead(batches)) as ahead:
@@ -131,8 +134,17 @@ class Batch:
 class EventLoad:
     """A load in progress: the batch that is being filled, and the counts so far."""
 
-    def __init__(self, writer: Writer, source: str, refuse: Callable[[RefusedLine], None]) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        source: str,
+        refuse: Callable[[RefusedLine], None],
+        *,
+        batch_events: int = SERVED_BATCH_EVENTS,
+    ) -> None:
+        """`source` and `refuse` are as in `ingest_events`; a batch has at most `batch_events`."""
         self.count = IngestCount()
+        self._batch_events = batch_events
         self._writer = writer
         self._source = source
         self._refuse = refuse
@@ -142,7 +154,8 @@ class EventLoad:
     @property
     def is_full(self) -> bool:
         """Whether to store the batch before adding more to it."""
-        return len(self._batch.events) >= BATCH_EVENTS or self._batch.size >= BATCH_BYTES
+        batch = self._batch
+        return len(batch.events) >= self._batch_events or batch.size >= BATCH_BYTES
 
     def add(self, line: Line, event: ParsedEvent) -> None:
         """Add the line's event to the batch."""

@@ -7,6 +7,7 @@ visible, exactly as without rounds.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Final
 
 from indexing.errors import StoreError
 from indexing.models.events import StoredEvent
-from indexing.store.elasticsearch.arrivals import send_stamped
+from indexing.store.elasticsearch.arrivals import SETTLING_SECONDS, send_stamped
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.connection import WRITING, Document
 from indexing.store.elasticsearch.client.places import Place
@@ -27,12 +28,22 @@ from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import slice_of
 from indexing.store.elasticsearch.repositories import find_unknown, unknown_repository
 from indexing.store.interface import EventOutcome
+from indexing.store.pace import Pace
 from indexing.timestamps import to_microseconds
 
 # Two rounds, so that one is written while the other one is being made visible.
 _ROUNDS_AT_ONCE: Final = 2
 # The size in bytes from which a batch is written alone: single events may be as large as a request.
 _SMALL_BYTES: Final = 64 * 1024
+
+# The time that a large write should take: after twice as long its events are stamped and written
+# again, so that streams do not miss them.
+_LARGE_WRITE_SECONDS: Final = SETTLING_SECONDS / 4
+# How many events a large write has. Each write is made visible by a refresh, which takes a node
+# longer than a thousand events.
+_FIRST_EVENTS: Final = 1_000
+_LEAST_EVENTS: Final = 100
+_MOST_EVENTS: Final = 4_000
 
 _log = logging.getLogger(__name__)
 
@@ -45,12 +56,22 @@ class EventWriter:
         self._rounds: Rounds[Sequence[StoredEvent], list[EventOutcome]] = Rounds(
             partial(_write_calls, cluster), most=SMALL_WRITE, at_once=_ROUNDS_AT_ONCE
         )
+        self._pace = Pace(_LARGE_WRITE_SECONDS, _FIRST_EVENTS, _LEAST_EVENTS, _MOST_EVENTS)
 
     async def write(self, events: Sequence[StoredEvent]) -> list[EventOutcome]:
         size = sum(len(event.body) for event in events)
         if len(events) > SMALL_WRITE or size > _SMALL_BYTES:
-            return await write_events(self._cluster, events)
+            return await self._write_many(events)
         return await self._rounds.run(events, max(1, len(events)))
+
+    async def _write_many(self, events: Sequence[StoredEvent]) -> list[EventOutcome]:
+        outcomes: list[EventOutcome] = []
+        while (done := len(outcomes)) < len(events):
+            step = events[done : done + self._pace.rows]
+            began = time.monotonic()
+            outcomes += await write_events(self._cluster, step)
+            self._pace.learn(len(step), time.monotonic() - began)
+        return outcomes
 
 
 async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[EventOutcome]:

@@ -24,9 +24,9 @@ from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreUnavailableError
 from indexing.fairness import FairSemaphore, acquire_within, current_tenant
+from indexing.store.pace import Pace
 from indexing.store.sqlite.driver_errors import translated_errors
 from indexing.store.sqlite.own_writes import OwnWrites, end_snapshot
-from indexing.store.sqlite.pace import Pace
 from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
 from indexing.store.sqlite.search.rows import add_functions

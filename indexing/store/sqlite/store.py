@@ -70,7 +70,7 @@ from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.event_plan import find_excluded_column
 from indexing.store.sqlite.insights import SqliteInsights
 from indexing.store.sqlite.notifications import SqliteNotifications
-from indexing.store.sqlite.pace import TRANSACTION_SECONDS, Pace
+from indexing.store.sqlite.pace import TRANSACTION_SECONDS, new_pace
 from indexing.store.sqlite.search import identities
 from indexing.store.sqlite.search.strategy import choose_strategy
 from indexing.yielding import GoesOn, always
@@ -87,8 +87,8 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
 
     def __init__(self, connections: Connections) -> None:
         super().__init__(connections)
-        self._events_pace = Pace()
-        self._executions_pace = Pace()
+        self._events_pace = new_pace()
+        self._executions_pace = new_pace()
 
     @classmethod
     async def open(cls, path: Path) -> SqliteStore:

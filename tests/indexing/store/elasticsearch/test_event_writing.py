@@ -1,4 +1,4 @@
-"""Small writes of events share requests, and nothing else."""
+"""Small writes of events share requests, and nothing else; large ones fit the cluster's pace."""
 
 from __future__ import annotations
 
@@ -70,6 +70,37 @@ async def test_events_of_calls_at_once_keep_their_own_outcomes(store: Elasticsea
     assert Counter([*written, *twice]) == {EventOutcome.WRITTEN: 2, EventOutcome.UNCHANGED: 1}
     assert isinstance(unknown, UnknownRepositoryError)
     assert await event_ids(store) == [4, 3, 2, 1]
+
+
+async def test_a_large_write_keeps_the_outcomes_in_order(store: ElasticsearchStore) -> None:
+    await store.ensure_repository(WIDGETS)
+    stored = [make_event(number) for number in range(0, 2_500, 2)]
+    assert await store.write_events(stored) == [EventOutcome.WRITTEN] * 1_250
+    written = await store.write_events([make_event(number) for number in range(2_500)])
+    assert written == [EventOutcome.UNCHANGED, EventOutcome.WRITTEN] * 1_250
+
+
+async def test_a_slow_write_is_followed_by_a_smaller_one(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    sizes: list[int] = []
+    request = Connection.request
+
+    async def slow(self: Connection, method: str, target: str, *args: Any, **more: Any) -> Any:
+        answer = await request(self, method, target, *args, **more)
+        if target.startswith("/_bulk"):
+            sizes.append(len(answer["items"]))
+            if len(sizes) == 1:
+                await asyncio.sleep(1)
+        return answer
+
+    monkeypatch.setattr(Connection, "request", slow)
+    written = await store.write_events([make_event(number) for number in range(1_800)])
+    assert written == [EventOutcome.WRITTEN] * 1_800
+    # A write should take 0.75 s.
+    assert sizes[0] == 1_000
+    assert sizes[1] <= 750
 
 
 @pytest.mark.fresh_indices

@@ -369,7 +369,7 @@ class _Merge:
         start = day - _WINDOW_DAYS + 1
         self._bad = {bad for bad in self._bad if bad >= start}
         if not self._spread:
-            bad = [self._open.get(each) or self._days[each] for each in self._bad]
+            bad = (self._open.get(each) or self._days[each] for each in self._bad)
             newest_failed = self._verdicts[self._order[-1][1]].results == FAILED
             if is_surely_healthy(bad, newest_failed=newest_failed):
                 return HealthStatus.HEALTHY.value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from indexing.health.explanation import explain
-from indexing.health.sequences import SequenceState
+from indexing.health.rollups import Rollup
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import TestHealth, TestMetadata, TestMetrics
 
@@ -37,18 +37,24 @@ class Judgement:
     """All derived data of one test.
 
     `rows` has the metrics of each observed (pipeline, job), which may have no execution in the
-    window. `worst` is the sequence that makes the test flaky or broken, None if it is neither.
+    window. `worst` is the roll-up of the sequence that makes the test flaky or broken, with the
+    first day of the window; None if it is neither.
     """
 
     health: TestHealth
     metadata: TestMetadata
     rows: Mapping[tuple[str, str], TestMetrics]
-    worst: SequenceState | None = None
+    worst: tuple[Rollup, int] | None = None
     flaky_detection: bool = True
 
     @property
     def explanation(self) -> str:
         """A sentence on why the test is flaky or broken; empty if it is neither."""
+        # Most flaky tests are not quarantined, so the sequence is made here and not with each test.
         if self.worst is None:
             return ""
-        return explain(self.worst, flaky_detection=self.flaky_detection).sentence
+        rollup, start = self.worst
+        sequence = rollup.sequence_since(start)
+        if sequence is None:
+            return ""
+        return explain(sequence, flaky_detection=self.flaky_detection).sentence

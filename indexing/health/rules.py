@@ -10,7 +10,6 @@ from typing import Final
 from indexing.health.merging import build_rollup
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rollups import Rollup, find_newest
-from indexing.health.sequences import SequenceState
 from indexing.health.status import find_worst, judge_sequence
 from indexing.health.thresholds import (
     INFRASTRUCTURE_FAILED_PERCENT,
@@ -19,7 +18,7 @@ from indexing.health.thresholds import (
     WINDOW,
 )
 from indexing.health.window import day_number
-from indexing.health.window_counts import count_window, ratio_of
+from indexing.health.window_counts import WindowCounts, count_window, ratio_of
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import (
     HealthStatus,
@@ -32,6 +31,7 @@ from indexing.timestamps import from_microseconds, microseconds_or_none, moment_
 _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
 _PASSED: Final = Conclusion.PASSED
 _FAILED: Final = Conclusion.FAILED
+_UNKNOWN: Final = HealthStatus.UNKNOWN.value
 
 # (pipeline, job)
 Job = tuple[str, str]
@@ -81,14 +81,14 @@ def judge_rollups(
     first_failure, last_failure, last_success = _find_bounds(fresh, before or TestHealth())
     rows: dict[Job, TestMetrics] = {}
     status = HealthStatus.UNKNOWN
-    worst: SequenceState | None = None
+    worst: tuple[Rollup, int] | None = None
     last_conclusion = "unknown"
     metadata = TestMetadata()
     passed = failed = flaky = verdicts = 0
     if rollups:
         newest = find_newest(rollups.values())
         start = day_number(newest.newest_at) - WINDOW.days + 1
-        live: list[tuple[HealthStatus, SequenceState | None]] = []
+        live: list[tuple[HealthStatus, tuple[Rollup, int]]] = []
         for job, rollup in sorted(rollups.items()):
             counted = count_window(rollup, start)
             passed += counted.passed_evidence
@@ -98,15 +98,8 @@ def judge_rollups(
             status_of_job = HealthStatus.UNKNOWN
             # A job counts as live even if it runs the same commit every night.
             if counted.latest and is_live(rollup, newest.newest_at):
-                sequence = None
-                if not (counted.is_clean or (flaky_detection and _ends_healthy(rollup, start))):
-                    sequence = rollup.sequence_since(start)
-                status_of_job = (
-                    HealthStatus.HEALTHY
-                    if sequence is None
-                    else judge_sequence(sequence, flaky_detection=flaky_detection)
-                )
-                live.append((status_of_job, sequence))
+                status_of_job = _judge_job(rollup, start, counted, flaky_detection=flaky_detection)
+                live.append((status_of_job, (rollup, start)))
             rows[job] = counted.measure(status_of_job)
         status, worst = find_worst(live)
         if status not in (HealthStatus.FLAKY, HealthStatus.BROKEN):
@@ -182,11 +175,20 @@ def is_live(rollup: Rollup, newest: int) -> bool:
     return rollup.evidence_at is not None and newest - rollup.evidence_at <= _LIVE_FOR
 
 
-def _ends_healthy(rollup: Rollup, start: int) -> bool:
-    """Return whether the sequence was judged healthy, in this window, when it was merged."""
+def _judge_job(
+    rollup: Rollup, start: int, counted: WindowCounts, *, flaky_detection: bool
+) -> HealthStatus:
+    """Return the status of a live sequence in the window that begins with the day `start`."""
+    if counted.is_clean:
+        return HealthStatus.HEALTHY
     newest = rollup.days[-1]
-    is_same_window = newest.day == start + WINDOW.days - 1
-    return is_same_window and newest.health == HealthStatus.HEALTHY.value
+    if flaky_detection and newest.day == start + WINDOW.days - 1 and newest.health != _UNKNOWN:
+        # It was judged in this window when it was merged.
+        return HealthStatus(newest.health)
+    sequence = rollup.sequence_since(start)
+    if sequence is None:
+        return HealthStatus.HEALTHY
+    return judge_sequence(sequence, flaky_detection=flaky_detection)
 
 
 def _newest_metadata(rollups: Iterable[Rollup], start: int) -> TestMetadata:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 from indexing.health.dense import is_dense, measure
 from indexing.health.rollups import Verdicts
@@ -21,6 +21,8 @@ from indexing.health.thresholds import (
 from indexing.health.verdicts import Outcome
 from indexing.models.tests import HealthStatus
 
+T = TypeVar("T")
+
 _PASSED: Final = Outcome.PASSED
 _FAILED: Final = Outcome.FAILED
 # With at most this many failures and results that stood alone, no rule makes a sequence flaky.
@@ -28,11 +30,9 @@ _TOLERATED: Final = min(FLAKY_CHANGES, NEAR_DAYS, ALONE_DAYS) - 1
 _WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
 
-def find_worst(
-    judged: Iterable[tuple[HealthStatus, SequenceState | None]],
-) -> tuple[HealthStatus, SequenceState | None]:
+def find_worst(judged: Iterable[tuple[HealthStatus, T]]) -> tuple[HealthStatus, T | None]:
     """Return the worst status among live sequences, and the first sequence that has it."""
-    found: dict[HealthStatus, SequenceState | None] = {}
+    found: dict[HealthStatus, T] = {}
     for status, state in judged:
         found.setdefault(status, state)
     for status in _WORST_FIRST:
@@ -62,10 +62,10 @@ def is_surely_healthy(bad: Iterable[Verdicts], *, newest_failed: bool) -> bool:
             return False
         failed += day.failed_verdicts
         alone += day.stood_alone
-    if failed == alone == 0:
-        return True
+        if failed > _TOLERATED or alone > _TOLERATED:
+            return False
     # A sequence whose newest verdict passed is not broken.
-    return not newest_failed and max(failed, alone) <= _TOLERATED
+    return failed == alone == 0 or not newest_failed
 
 
 def is_broken(newest: Sequence[RecentVerdict]) -> bool:

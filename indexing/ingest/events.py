@@ -158,8 +158,7 @@ class EventLoad:
         return len(batch.events) >= self._batch_events or batch.size >= BATCH_BYTES
 
     def add(self, line: Line, event: ParsedEvent) -> None:
-        """Add the line's event to the batch."""
-        self.count += IngestCount(read=1)
+        """Add the line's event to the batch; it is counted when it is stored."""
         self._batch.events.append((line, event))
         self._batch.size += len(event.body)
 
@@ -199,6 +198,7 @@ class EventLoad:
             if outcome in _REFUSALS:
                 self._refuse_line(line, (_REFUSALS[outcome],))
         self.count += IngestCount(
+            read=len(events),
             written=outcomes.count(EventOutcome.WRITTEN),
             unchanged=outcomes.count(EventOutcome.UNCHANGED),
         )

@@ -41,7 +41,7 @@ _SMALL_BYTES: Final = 64 * 1024
 _LARGE_WRITE_SECONDS: Final = SETTLING_SECONDS / 4
 # How many events a large write has. Each write is made visible by a refresh, which takes a node
 # longer than a thousand events.
-_FIRST_EVENTS: Final = 1_000
+_FIRST_EVENTS: Final = 2_000
 _LEAST_EVENTS: Final = 100
 _MOST_EVENTS: Final = 4_000
 

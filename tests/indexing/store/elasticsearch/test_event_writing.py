@@ -96,11 +96,11 @@ async def test_a_slow_write_is_followed_by_a_smaller_one(
         return answer
 
     monkeypatch.setattr(Connection, "request", slow)
-    written = await store.write_events([make_event(number) for number in range(1_800)])
-    assert written == [EventOutcome.WRITTEN] * 1_800
+    written = await store.write_events([make_event(number) for number in range(3_800)])
+    assert written == [EventOutcome.WRITTEN] * 3_800
     # A write should take 0.75 s.
-    assert sizes[0] == 1_000
-    assert sizes[1] <= 750
+    assert sizes[0] == 2_000
+    assert sizes[1] <= 1_500
 
 
 @pytest.mark.fresh_indices

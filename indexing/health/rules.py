@@ -88,7 +88,7 @@ def judge_rollups(
     if rollups:
         newest = find_newest(rollups.values())
         start = day_number(newest.newest_at) - WINDOW.days + 1
-        live: list[tuple[HealthStatus, tuple[Rollup, int]]] = []
+        live: list[tuple[HealthStatus, Rollup]] = []
         for job, rollup in sorted(rollups.items()):
             counted = count_window(rollup, start)
             passed += counted.passed_evidence
@@ -99,11 +99,11 @@ def judge_rollups(
             # A job counts as live even if it runs the same commit every night.
             if counted.latest and is_live(rollup, newest.newest_at):
                 status_of_job = _judge_job(rollup, start, counted, flaky_detection=flaky_detection)
-                live.append((status_of_job, (rollup, start)))
+                live.append((status_of_job, rollup))
             rows[job] = counted.measure(status_of_job)
-        status, worst = find_worst(live)
-        if status not in (HealthStatus.FLAKY, HealthStatus.BROKEN):
-            worst = None
+        status, decisive = find_worst(live)
+        if decisive is not None and status in (HealthStatus.FLAKY, HealthStatus.BROKEN):
+            worst = (decisive, start)
         last_conclusion = newest.last_conclusion.value
         metadata = _newest_metadata(rollups.values(), start)
     health = TestHealth(

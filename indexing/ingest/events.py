@@ -20,9 +20,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import EventOutcome, Writer
 from indexing.yielding import LoopYielder
 
-# The size of a batch of a command. Elasticsearch makes each batch visible with a refresh, which
-# takes a node longer than a thousand events. SQLite divides a batch by the time for which its write
-# lock may be held.
+# The size of a batch of a command. Both stores divide it, so that each write takes a bounded time.
 BATCH_EVENTS: Final = 4_000
 # A batch in the service is smaller: preparing it blocks the event loop, which serves other tenants.
 SERVED_BATCH_EVENTS: Final = 1_000

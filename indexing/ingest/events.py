@@ -10,9 +10,9 @@ from functools import partial
 from typing import Final
 
 from indexing.accepted_times import check_accepted
+from indexing.ahead import one_ahead
 from indexing.errors import InvalidValueError
 from indexing.events.parsing import ParsedEvent, RefusedEventError, parse_event
-from indexing.ingest.ahead import one_ahead
 from indexing.ingest.counts import IngestCount, Progress
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.lines import Line

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from indexing.accepted_times import AcceptedTimes, accepted_times, check_accepted
+from indexing.ahead import one_ahead
 from indexing.errors import InvalidValueError
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
-from indexing.ingest.ahead import one_ahead
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.report_files import ReportFile
 from indexing.junit.cases import RefusedCase, ReportCase, ReportError

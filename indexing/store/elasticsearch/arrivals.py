@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from indexing.errors import StoreError
 from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
@@ -26,6 +26,9 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.yielding import LoopYielder
+
+T = TypeVar("T")
 
 STAMP: Final = "arrived_at"
 SETTLING_SECONDS: Final = 3.0
@@ -39,33 +42,56 @@ _ATTEMPTS: Final = 4
 _log = logging.getLogger(__name__)
 
 
+class Sent(NamedTuple):
+    """A write of an event, and its outcome."""
+
+    operation: Operation
+    outcome: Outcome | StoreError
+
+
 async def send_stamped(
-    cluster: Cluster, operations: Sequence[Operation]
-) -> list[Outcome | StoreError]:
-    """Write new events in order and make them visible; return an outcome or error for each.
+    cluster: Cluster, events: Sequence[T], operation_of: Callable[[T, int], Operation]
+) -> list[Sent]:
+    """Write new events in order and make them visible.
+
+    `operation_of` makes the write of an event with its stamp.
 
     Raises:
         StoreUnavailableError: the cluster does not answer.
     """
     began, stamped = time.monotonic(), _now()
-    outcomes = await cluster.slices.send_each(_stamp(operations, stamped))
-    sent = zip(operations, outcomes, strict=True)
-    there = [(each, o) for each, o in sent if isinstance(o, Outcome) and not o.failed]
+    operations = await _stamp(events, operation_of, stamped)
+    outcomes = await cluster.slices.send_each(operations)
+    sent = list(map(Sent, operations, outcomes))
     # This includes events that exist already: another call may have just written them, and they may
     # not be visible yet.
-    await bulk.make_visible(cluster.connection, [each for each, _ in there])
-    written = [each for each, outcome in there if outcome.done]
+    await bulk.make_visible(
+        cluster.connection,
+        [
+            each.operation
+            for each in sent
+            if isinstance(each.outcome, Outcome) and not each.outcome.failed
+        ],
+    )
+    written = [
+        event
+        for event, outcome in zip(events, outcomes, strict=True)
+        if isinstance(outcome, Outcome) and outcome.done
+    ]
     for _ in range(_ATTEMPTS):
         if not written or _is_in_time(stamped):
-            return outcomes
+            return sent
         took, began = time.monotonic() - began, time.monotonic()
         stamped = _now() + int(_AHEAD * took * 1_000_000)
-        again = [replace(each, action="index", guard=None) for each in _stamp(written, stamped)]
+        again = [
+            replace(each, action="index", guard=None)
+            for each in await _stamp(written, operation_of, stamped)
+        ]
         # Retention may delete a slice meanwhile.
         await bulk.send(cluster.connection, again, visible=True, may_be_gone=True)
     if not _is_in_time(stamped):
         _log.warning("the cluster is so slow that streams may miss %d events", len(written))
-    return outcomes
+    return sent
 
 
 def _is_in_time(stamped: int) -> bool:
@@ -73,19 +99,15 @@ def _is_in_time(stamped: int) -> bool:
     return _now() - stamped < SETTLING_SECONDS / 2 * 1_000_000
 
 
-def _stamp(operations: Sequence[Operation], first: int) -> list[Operation]:
-    return [
-        # `dataclasses.replace` takes three times as long.
-        Operation(
-            each.action,
-            each.index,
-            each.id,
-            each.routing,
-            {**(each.source or {}), STAMP: first + number},
-            each.guard,
-        )
-        for number, each in enumerate(operations)
-    ]
+async def _stamp(
+    events: Sequence[T], operation_of: Callable[[T, int], Operation], first: int
+) -> list[Operation]:
+    operations: list[Operation] = []
+    yielder = LoopYielder()
+    for number, event in enumerate(events):
+        operations.append(operation_of(event, first + number))
+        await yielder.yield_if_due()
+    return operations
 
 
 async def find_newest(_cluster: Cluster) -> ArrivalKey:

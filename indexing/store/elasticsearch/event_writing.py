@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from indexing.errors import StoreError
 from indexing.models.events import StoredEvent
-from indexing.store.elasticsearch.arrivals import SETTLING_SECONDS, send_stamped
-from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.arrivals import SETTLING_SECONDS, STAMP, Sent, send_stamped
+from indexing.store.elasticsearch.client.bulk import Action, Operation, Outcome
 from indexing.store.elasticsearch.client.connection import WRITING, Document
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.rounds import Rounds
@@ -81,15 +81,6 @@ async def write_events(cluster: Cluster, events: Sequence[StoredEvent]) -> list[
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """An event, its write, and the outcome of the write."""
-
-    event: StoredEvent
-    operation: Operation
-    outcome: Outcome | StoreError
-
-
 async def _write_calls(
     cluster: Cluster, calls: Sequence[Sequence[StoredEvent]]
 ) -> list[list[EventOutcome] | StoreError]:
@@ -105,85 +96,79 @@ async def _write_calls(
         if missing is not None:
             results[number] = unknown_repository(missing)
     taken = [number for number in range(len(calls)) if number not in results]
-    sent = await _send(cluster, [event for n in taken for event in calls[n]], state.retention)
-    remaining = iter(sent)
+    own = [event for number in taken for event in calls[number]]
+    remaining = iter(await _send(cluster, own, state.retention.epoch))
     for number in taken:
-        own = [next(remaining) for _ in calls[number]]
+        sent = [(event, next(remaining)) for event in calls[number]]
         try:
-            results[number] = await _outcomes_of(cluster, own, state.retention)
+            results[number] = await _outcomes_of(cluster, sent, state.retention)
         except StoreError as error:
             results[number] = error
     return [results[number] for number in range(len(calls))]
 
 
-async def _send(
-    cluster: Cluster, events: Sequence[StoredEvent], retention: Retention
-) -> list[_Sent]:
-    operations = [_operation_of(cluster, event, retention.epoch) for event in events]
-    outcomes = await send_stamped(cluster, operations)
-    sent = list(map(_Sent, events, operations, outcomes))
-    refused = [o for o in outcomes if isinstance(o, Outcome) and o.refused]
+async def _send(cluster: Cluster, events: Sequence[StoredEvent], epoch: int) -> list[Sent]:
+    sent = await send_stamped(cluster, events, partial(_operation_of, cluster, epoch))
+    refused = [o for _, o in sent if isinstance(o, Outcome) and o.refused]
     if refused:
         _log.warning("%d events are refused, the first one: %s", len(refused), refused[0].reason)
     return sent
 
 
 async def _outcomes_of(
-    cluster: Cluster, sent: Sequence[_Sent], retention: Retention
+    cluster: Cluster, sent: Sequence[tuple[StoredEvent, Sent]], retention: Retention
 ) -> list[EventOutcome]:
     """Return the outcomes of one call, or raise its first failure."""
-    for each in sent:
-        if isinstance(each.outcome, StoreError):
-            raise each.outcome
-        if each.outcome.failed and not each.outcome.refused:
-            raise each.outcome.failure(each.operation)
-    existing = [
-        each for each in sent if isinstance(each.outcome, Outcome) and each.outcome.conflicts
-    ]
+    existing: list[Operation] = []
+    for _, (operation, outcome) in sent:
+        if isinstance(outcome, StoreError):
+            raise outcome
+        if outcome.failed and not outcome.refused:
+            raise outcome.failure(operation)
+        if outcome.conflicts:
+            existing.append(operation)
     stored = await cluster.connection.get_many(
-        [
-            Place(each.operation.index, each.operation.id, each.operation.routing)
-            for each in existing
-        ],
-        timeouts=WRITING,
+        [Place(each.index, each.id, each.routing) for each in existing], timeouts=WRITING
     )
-    found = {each.operation.id: document for each, document in zip(existing, stored, strict=True)}
+    found = {each.id: document for each, document in zip(existing, stored, strict=True)}
     outcomes: list[EventOutcome] = []
-    for each in sent:
-        if isinstance(each.outcome, Outcome) and each.outcome.done:
+    for event, (operation, outcome) in sent:
+        if isinstance(outcome, Outcome) and outcome.done:
             outcomes.append(EventOutcome.WRITTEN)
-        elif isinstance(each.outcome, Outcome) and each.outcome.conflicts:
-            outcomes.append(await _compare(cluster, each, found[each.operation.id], retention))
+        elif isinstance(outcome, Outcome) and outcome.conflicts:
+            outcomes.append(await _compare(cluster, event, found[operation.id], retention))
         else:
             outcomes.append(EventOutcome.REFUSED)
     return outcomes
 
 
 async def _compare(
-    cluster: Cluster, sent: _Sent, stored: Document | None, retention: Retention
+    cluster: Cluster, event: StoredEvent, stored: Document | None, retention: Retention
 ) -> EventOutcome:
     """Return the outcome for an event whose id exists already.
 
     If retention has dropped the stored event, the new one is written.
     """
     if stored is not None and not retention.is_dropped(stored.source, TIME):
-        same = stored.source["body"] == sent.event.body.decode()
+        same = stored.source["body"] == event.body.decode()
         return EventOutcome.UNCHANGED if same else EventOutcome.CONFLICT
     # Retention has dropped the stored event: readers do not see it, so this one is new.
-    again = replace(
-        sent.operation,
-        action="index" if stored else "create",
-        guard=stored.version.parameters if stored else None,
-    )
-    (outcome,) = await send_stamped(cluster, [again])
+    action: Action = "index" if stored else "create"
+    guard = stored.version.parameters if stored else None
+
+    def write_again(event: StoredEvent, stamp: int) -> Operation:
+        operation = _operation_of(cluster, retention.epoch, event, stamp)
+        return replace(operation, action=action, guard=guard)
+
+    ((operation, outcome),) = await send_stamped(cluster, [event], write_again)
     if isinstance(outcome, StoreError):
         raise outcome
     if outcome.failed:
-        raise outcome.failure(again)
+        raise outcome.failure(operation)
     return EventOutcome.WRITTEN if outcome.done else EventOutcome.CONFLICT
 
 
-def _operation_of(cluster: Cluster, event: StoredEvent, epoch: int) -> Operation:
+def _operation_of(cluster: Cluster, epoch: int, event: StoredEvent, stamp: int) -> Operation:
     routing = routing_of(event.repository)
     return Operation(
         "create",
@@ -201,5 +186,6 @@ def _operation_of(cluster: Cluster, event: StoredEvent, epoch: int) -> Operation
             "outcome": event.outcome.value,
             "epoch": epoch,
             "body": event.body.decode(),
+            STAMP: stamp,
         },
     )

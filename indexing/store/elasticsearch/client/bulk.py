@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
+from indexing.ahead import one_ahead
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import current_tenant
 from indexing.store.elasticsearch.client.connection import WRITING, Connection, Version
@@ -156,10 +158,14 @@ async def send_each(connection: Connection, operations: Sequence[Operation]) -> 
         StoreUnavailableError: the cluster does not answer.
     """
     outcomes: list[Outcome] = []
-    for piece in await _cut(operations):
-        if len(operations) > SMALL_WRITE:
-            await connection.write_priority.give_way()
-        outcomes += await _send_piece(connection, piece)
+    is_large = len(operations) > SMALL_WRITE
+    pieces = _cut(operations)
+    # The next piece is encoded while the node works on the last one.
+    async with aclosing(one_ahead(pieces) if is_large else pieces) as ready:
+        async for piece in ready:
+            if is_large:
+                await connection.write_priority.give_way()
+            outcomes += await _send_piece(connection, piece)
     return outcomes
 
 
@@ -206,20 +212,25 @@ async def _send_piece(
     return [outcomes[number] for number in range(len(piece))]
 
 
-async def _cut(operations: Sequence[Operation]) -> list[list[tuple[Operation, bytes]]]:
-    pieces: list[list[tuple[Operation, bytes]]] = []
-    size = 0
+async def _cut(
+    operations: Sequence[Operation],
+) -> AsyncGenerator[list[tuple[Operation, bytes]]]:
+    """Encode the operations; yield them in pieces of one request each."""
     most_bytes, most = _PIECE_BYTES, _PIECE_OPERATIONS
     if current_tenant.get() is not None:
         most_bytes, most = _SERVED_PIECE_BYTES, _SERVED_PIECE_OPERATIONS
+    piece: list[tuple[Operation, bytes]] = []
+    size = 0
     # Encoding thousands of documents takes long enough to block the event loop.
     yielder = LoopYielder()
     for operation in operations:
         lines = operation.encode()
         size += len(lines)
-        if not pieces or size > most_bytes or len(pieces[-1]) == most:
-            pieces.append([])
+        if piece and (size > most_bytes or len(piece) == most):
+            yield piece
+            piece = []
             size = len(lines)
-        pieces[-1].append((operation, lines))
+        piece.append((operation, lines))
         await yielder.yield_if_due()
-    return pieces
+    if piece:
+        yield piece

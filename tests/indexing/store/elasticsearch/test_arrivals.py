@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -14,8 +16,13 @@ from indexing.store.elasticsearch import arrivals
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.cluster import Cluster
+from indexing.yielding import WORK_SECONDS
 
-EVENTS = [Operation("create", "events", str(n), "here", {"id": n}) for n in range(3)]
+EVENTS = range(3)
+
+
+def operation_of(event: int, stamp: int) -> Operation:
+    return Operation("create", "events", str(event), "here", {arrivals.STAMP: stamp})
 
 
 @dataclass
@@ -48,14 +55,19 @@ class SlowCluster:
     async def make_visible(self, _: None, operations: Sequence[Operation]) -> None: ...
 
 
-async def send_over(cluster: SlowCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def stand_in(cluster: SlowCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `arrivals` write to this cluster, by its clock."""
     monkeypatch.setattr(arrivals, "_now", lambda: int(cluster.now * 1_000_000))
     # Not the clock of the event loop.
     monkeypatch.setattr(arrivals, "time", SimpleNamespace(monotonic=lambda: cluster.now))
     monkeypatch.setattr(bulk, "send", cluster.send)
     monkeypatch.setattr(bulk, "make_visible", cluster.make_visible)
-    outcomes = await arrivals.send_stamped(cast("Cluster", cluster), EVENTS)
-    assert [outcome.done for outcome in cast("list[Outcome]", outcomes)] == [True] * len(EVENTS)
+
+
+async def send_over(cluster: SlowCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(cluster, monkeypatch)
+    sent = await arrivals.send_stamped(cast("Cluster", cluster), EVENTS, operation_of)
+    assert [cast("Outcome", outcome).done for _, outcome in sent] == [True] * len(EVENTS)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +94,24 @@ async def test_events_that_streams_may_miss_are_logged(
     with caplog.at_level(logging.WARNING):
         await send_over(SlowCluster([2.0 * 4**n for n in range(5)]), monkeypatch)
     assert "streams may miss 3 events" in caplog.text
+
+
+async def test_other_tasks_run_while_many_writes_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making the writes of a batch must not block the event loop of other tenants."""
+    cluster = SlowCluster([1.0])
+    turns = []
+
+    def make_slowly(event: int, stamp: int) -> Operation:
+        time.sleep(WORK_SECONDS / 2)
+        return operation_of(event, stamp)
+
+    async def take_turns() -> None:
+        while not cluster.writes:
+            turns.append(len(cluster.writes))
+            await asyncio.sleep(0)
+
+    stand_in(cluster, monkeypatch)
+    other = asyncio.create_task(take_turns())
+    await arrivals.send_stamped(cast("Cluster", cluster), range(12), make_slowly)
+    await other
+    assert len(turns) >= 4

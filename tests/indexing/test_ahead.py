@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
-from indexing.ingest.ahead import one_ahead
+from indexing.ahead import one_ahead
 
 
 async def test_the_next_item_is_prepared_while_the_consumer_works() -> None:

@@ -12,6 +12,8 @@ from typing import Final
 from indexing.errors import InvalidValueError
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+HOUR_MICROSECONDS: Final = 3_600_000_000
+DAY_MICROSECONDS: Final = 24 * HOUR_MICROSECONDS
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 # RFC 3339, section 5.6, with up to nine fractional digits. ASCII digits only: `\d` matches more. A

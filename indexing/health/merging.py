@@ -33,9 +33,10 @@ from indexing.health.spreading import drop_before, spread_over
 from indexing.health.stated_metadata import StatedMetadata
 from indexing.health.status import is_surely_healthy, judge_sequence
 from indexing.health.thresholds import LIVE_FOR, WINDOW
-from indexing.health.window import DAY_MICROSECONDS, day_number
+from indexing.health.window import day_number
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
+from indexing.timestamps import DAY_MICROSECONDS
 
 _LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
 # Whether a verdict stood alone depends on the one before it, and that on the one before that.

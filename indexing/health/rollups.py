@@ -19,9 +19,9 @@ from indexing.health.sequences import (
     WindowVerdict,
 )
 from indexing.health.verdicts import Outcome
-from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, HealthStatus
+from indexing.timestamps import DAY_MICROSECONDS
 
 # (pipeline, job)
 Job = tuple[str, str]

@@ -7,11 +7,8 @@ release may contain results of the year 1.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
 
-from indexing.timestamps import EPOCH
-
-DAY_MICROSECONDS: Final = 86_400_000_000
+from indexing.timestamps import DAY_MICROSECONDS, EPOCH
 
 
 def day_of(moment: datetime) -> int:

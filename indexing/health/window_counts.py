@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from indexing.health.rollups import FAILED, PASSED, DailyRollup, Rollup
 from indexing.health.sequences import KEPT_VERDICTS
 from indexing.health.verdicts import Outcome
-from indexing.health.window import DAY_MICROSECONDS, day_number
+from indexing.health.window import day_number
 from indexing.models.tests import HealthStatus, TestMetrics
-from indexing.timestamps import moment_or_none
+from indexing.timestamps import DAY_MICROSECONDS, moment_or_none
 
 _SECOND: Final = 1_000_000
 _FLAKY: Final = Outcome.FLAKY.value

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import (
+    DAY_MICROSECONDS,
+    HOUR_MICROSECONDS,
+    from_microseconds,
+    to_microseconds,
+)
 
 V = TypeVar("V", str, int)
 
@@ -18,14 +23,12 @@ MAX_BARS: Final = 120
 MIN_BARS: Final = 30
 
 _SECOND: Final = 1_000_000
-_HOUR: Final = 3_600 * _SECOND
-_DAY: Final = 24 * _HOUR
 # Bar lengths within a day. Each is at most three times the one before, so that a histogram never
 # has fewer than `MIN_BARS` bars.
 _WITHIN_A_DAY: Final = (
     *(seconds * _SECOND for seconds in (1, 2, 5, 10, 15, 30)),
     *(minutes * 60 * _SECOND for minutes in (1, 2, 5, 10, 15, 30)),
-    *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
+    *(hours * HOUR_MICROSECONDS for hours in (1, 2, 3, 6, 12)),
 )
 _STEPS: Final = (1, 2, 5)
 _FIRST: Final = to_microseconds(datetime.min.replace(tzinfo=UTC))
@@ -122,4 +125,4 @@ def _sizes() -> Iterable[int]:
         yield from (step * 10**power for step in _STEPS)
     yield from _WITHIN_A_DAY
     for power in range(6):
-        yield from (step * 10**power * _DAY for step in _STEPS)
+        yield from (step * 10**power * DAY_MICROSECONDS for step in _STEPS)

@@ -20,13 +20,12 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
 
-from indexing.health.window import DAY_MICROSECONDS, day_of
+from indexing.health.window import day_of
 from indexing.models.event_aggregates import Bars, EventAggregate, rank
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_query import (
-    HOUR_MICROSECONDS,
     MOST_VALUES,
     count_facets,
     make_query,
@@ -36,7 +35,12 @@ from indexing.store.elasticsearch.event_sums import EventSums
 from indexing.store.elasticsearch.event_top_values import count_top_values
 from indexing.store.elasticsearch.event_whole_days import RememberedDays, count_whole_hours
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import (
+    DAY_MICROSECONDS,
+    HOUR_MICROSECONDS,
+    from_microseconds,
+    to_microseconds,
+)
 
 # The most days to add up from stored tables.
 _MOST_DAYS: Final = 92

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from indexing.errors import StoreError
-from indexing.health.window import DAY_MICROSECONDS, day_of
+from indexing.health.window import day_of
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import event_whole_days
 from indexing.store.elasticsearch.arrivals import STAMP
@@ -34,7 +34,7 @@ from indexing.store.elasticsearch.event_days import (
 from indexing.store.elasticsearch.event_query import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.repositories import list_repositories
-from indexing.timestamps import to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, to_microseconds
 from indexing.yielding import GoesOn
 
 # Events of older days are counted each time: otherwise the first refresh would search all events.

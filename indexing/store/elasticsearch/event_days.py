@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from indexing.health.window import DAY_MICROSECONDS, day_of
+from indexing.health.window import day_of
 from indexing.models.events import EventQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
@@ -23,7 +23,6 @@ from indexing.store.elasticsearch.client.scanning import GROUPS, groups_body
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_conditions import PULL_REQUEST
 from indexing.store.elasticsearch.event_query import (
-    HOUR_MICROSECONDS,
     TIME,
     count_bars,
     make_query,
@@ -32,7 +31,7 @@ from indexing.store.elasticsearch.event_query import (
 )
 from indexing.store.elasticsearch.event_tables import COMBINED, HOURS_A_DAY, DayTable, TableMaker
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.timestamps import from_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS, from_microseconds
 from indexing.yielding import LoopYielder
 
 # These documents are in the index of days. Earlier releases stored others of this kind.

@@ -16,7 +16,6 @@ from indexing.store.elasticsearch.indices.slices import slices_between
 from indexing.timestamps import to_microseconds
 
 TIME: Final = "received_at"
-HOUR_MICROSECONDS: Final = 3_600_000_000
 FACETS: Final = ("type", "outcome", "trigger", "pull_request")
 # The values of a facet in one answer. Facets with more are not added up.
 MOST_VALUES: Final = 10_000

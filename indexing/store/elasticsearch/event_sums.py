@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indexing.health.window import DAY_MICROSECONDS
 from indexing.store.elasticsearch.event_conditions import PULL_REQUEST, Condition
-from indexing.store.elasticsearch.event_query import FACETS, HOUR_MICROSECONDS, read_bars
+from indexing.store.elasticsearch.event_query import FACETS, read_bars
 from indexing.store.elasticsearch.event_tables import DayTable
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS
 
 
 @dataclass(slots=True)

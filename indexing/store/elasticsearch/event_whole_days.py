@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from indexing.health.window import DAY_MICROSECONDS
 from indexing.lru import Lru
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.connection import READING
@@ -25,7 +24,6 @@ from indexing.store.elasticsearch.event_days import (
     read_current,
 )
 from indexing.store.elasticsearch.event_query import (
-    HOUR_MICROSECONDS,
     MOST_VALUES,
     count_facets,
     every_of,
@@ -35,7 +33,7 @@ from indexing.store.elasticsearch.event_query import (
 from indexing.store.elasticsearch.event_sums import EventSums
 from indexing.store.elasticsearch.event_tables import HOURS_A_DAY, DayTable
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.timestamps import to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS, to_microseconds
 from indexing.yielding import LoopYielder
 
 # With fewer events, counting all of them is faster than reading and adding up tables.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from indexing.health.window import DAY_MICROSECONDS, day_number, day_of
+from indexing.health.window import day_number, day_of
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor, Page
 from indexing.models.repositories import Repository
@@ -30,7 +30,7 @@ from indexing.store.elasticsearch.derived.changes import OF_SEQUENCE
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.listed_executions import is_test_known, slices_of
 from indexing.store.elasticsearch.repositories import find_repository
-from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, from_microseconds, moment_or_none, to_microseconds
 
 _ORDER: Final = ("at", "place")
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)

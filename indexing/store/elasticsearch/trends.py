@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from indexing.health.window import DAY_MICROSECONDS, end_of_day
+from indexing.health.window import end_of_day
 from indexing.models.executions import Conclusion
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
 from indexing.store.elasticsearch.client.places import Search
@@ -19,7 +19,7 @@ from indexing.store.elasticsearch.derived.run_counts import OF_RUN
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.listed_executions import any_of, is_test_known, slices_of
 from indexing.store.elasticsearch.repositories import find_repository
-from indexing.timestamps import EPOCH
+from indexing.timestamps import DAY_MICROSECONDS, EPOCH
 
 # More than the longest range has days.
 _MOST_DAYS: Final = 1_000

@@ -30,9 +30,9 @@ from indexing.store.sqlite.event_plan import (
     restrictions_of,
 )
 from indexing.store.sqlite.event_pulls import rank_pull_requests
-from indexing.store.sqlite.event_tally import DAY, HOUR, NONE
+from indexing.store.sqlite.event_tally import NONE
 from indexing.store.sqlite.repositories import find_repository_id
-from indexing.timestamps import to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS, to_microseconds
 
 _FACETS: Final = (TYPE, OUTCOME, TRIGGER)
 
@@ -108,12 +108,14 @@ class _Log:
         counts = _Counts()
         whole = _whole(query)
         restrictions = restrictions_of(query)
-        for span, part in _split(whole, (DAY, HOUR)):
+        for span, part in _split(whole, (DAY_MICROSECONDS, HOUR_MICROSECONDS)):
             if span is None:
                 self._add_rows(counts.facets, query, part)
             else:
                 self._add_kept(counts.facets, restrictions, span, part)
-        fitting = tuple(span for span in (DAY, HOUR) if self.bars.size % span == 0)
+        fitting = tuple(
+            span for span in (DAY_MICROSECONDS, HOUR_MICROSECONDS) if self.bars.size % span == 0
+        )
         for span, part in _split(whole, fitting):
             if span is None:
                 self._add_bars(counts.bars, query, part)

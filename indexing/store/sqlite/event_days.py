@@ -16,9 +16,8 @@ from typing import Any, Final
 
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.event_plan import BASE_REF, OUTCOME, TRIGGER, TYPE
-from indexing.store.sqlite.event_tally import DAY, HOUR
 from indexing.store.sqlite.pull_columns import PullColumns, make_columns
-from indexing.timestamps import to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS, to_microseconds
 from indexing.yielding import GoesOn
 
 # Fewer events of a day are counted in about a tenth of a millisecond. Version 16 has an index for
@@ -69,7 +68,7 @@ def find_due_days(connection: sqlite3.Connection, now: datetime) -> list[Day]:
         f" WHERE events > counted AND events >= {WORTHWHILE}"
         f" AND (start <= ? OR events > counted + max({GROWN}, counted / 8))"
         " ORDER BY start DESC",
-        (to_microseconds(now) - DAY,),
+        (to_microseconds(now) - DAY_MICROSECONDS,),
     ).fetchall()
 
 
@@ -102,7 +101,7 @@ def store_day(connection: sqlite3.Connection, day: CountedDay) -> bool:
     (later,) = connection.execute(
         "SELECT count(*) FROM events INDEXED BY events_by_arrival WHERE repository_id = ?"
         " AND row_id > ? AND received_at >= ? AND received_at < ?",
-        (day.repository_id, day.newest, day.start, day.start + DAY),
+        (day.repository_id, day.newest, day.start, day.start + DAY_MICROSECONDS),
     ).fetchone()
     done = connection.execute(
         "UPDATE event_days SET counted = ? WHERE (repository_id, start) = (?, ?) AND events = ?",
@@ -138,7 +137,7 @@ def _events_of(
         f"SELECT pull_request, received_at, {', '.join(_FIELDS)} FROM events"
         " INDEXED BY events_by_time WHERE repository_id = ?"
         " AND received_at >= ? AND received_at < ? AND pull_request IS NOT NULL",
-        (repository_id, start, start + DAY),
+        (repository_id, start, start + DAY_MICROSECONDS),
     )
     for pull, received_at, *values in rows:
-        yield pull, ((received_at - start) // HOUR, *values)
+        yield pull, ((received_at - start) // HOUR_MICROSECONDS, *values)

@@ -19,9 +19,8 @@ from indexing.store.sqlite.event_plan import (
     make_plan,
     restrictions_of,
 )
-from indexing.store.sqlite.event_tally import DAY, HOUR
 from indexing.store.sqlite.pull_columns import count_pulls
-from indexing.timestamps import to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS, to_microseconds
 
 Span = tuple[int, int]
 
@@ -58,12 +57,16 @@ class _Log:
         at, end = whole
         for start, events, counted in self._days(whole):
             newest, columns = read_columns(self._connection, (self._repository_id, start))
-            first, last = max(at, start), min(end, start + DAY)
-            hours = range(-(-(first - start) // HOUR), (last - start) // HOUR)
-            within = start + hours.start * HOUR, start + hours.stop * HOUR
+            first, last = max(at, start), min(end, start + DAY_MICROSECONDS)
+            hours = range(
+                -(-(first - start) // HOUR_MICROSECONDS), (last - start) // HOUR_MICROSECONDS
+            )
+            within = start + hours.start * HOUR_MICROSECONDS, start + hours.stop * HOUR_MICROSECONDS
             if not hours or (events > counted and not self._add_later(newest, counted, within)):
                 continue
-            of_day = {OF_DAY: hours.__contains__} if within != (start, start + DAY) else {}
+            of_day = (
+                {OF_DAY: hours.__contains__} if within != (start, start + DAY_MICROSECONDS) else {}
+            )
             self._add(count_pulls(columns, {**filters, **of_day}))
             rest.append((at, within[0]))
             at = within[1]
@@ -95,7 +98,7 @@ class _Log:
             "SELECT d.start, d.events, d.counted FROM event_days d"
             " JOIN event_columns USING (repository_id, start)"
             " WHERE d.repository_id = ? AND d.start > ? AND d.start < ? ORDER BY d.start",
-            (self._repository_id, whole[0] - DAY, whole[1]),
+            (self._repository_id, whole[0] - DAY_MICROSECONDS, whole[1]),
         ).fetchall()
 
     def _add_later(self, newest: int, counted: int, span: Span) -> bool:

@@ -10,8 +10,7 @@ import sqlite3
 from collections import Counter
 from typing import Any, Final
 
-HOUR: Final = 3_600_000_000
-DAY: Final = 24 * HOUR
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS
 
 # The stored counts have this in place of null, because it is part of a key. No text contains it.
 NONE: Final = "\0"
@@ -34,15 +33,15 @@ class EventTally:
         kind, outcome, trigger, base_ref = values
         trigger = NONE if trigger is None else trigger
         base_ref = NONE if base_ref is None else base_ref
-        hour = received_at - received_at % HOUR
+        hour = received_at - received_at % HOUR_MICROSECONDS
         self._hours[repository_id, hour, kind, outcome, trigger, base_ref] += 1
 
     def store(self, connection: sqlite3.Connection) -> None:
         """Add to the stored counts."""
         days: Counter[tuple[Any, ...]] = Counter()
         for (repository_id, hour, *values), count in self._hours.items():
-            days[repository_id, hour - hour % DAY, *values] += count
-        for span, counts in ((HOUR, self._hours), (DAY, days)):
+            days[repository_id, hour - hour % DAY_MICROSECONDS, *values] += count
+        for span, counts in ((HOUR_MICROSECONDS, self._hours), (DAY_MICROSECONDS, days)):
             # In the order of the table, which is faster.
             connection.executemany(
                 f"INSERT INTO event_counts VALUES (?, {span}, ?, ?, ?, ?, ?, ?) ON CONFLICT"

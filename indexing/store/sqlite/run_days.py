@@ -18,8 +18,9 @@ from indexing.health.window import day_of
 from indexing.models.executions import MAX_DURATION, Conclusion, Execution
 from indexing.models.trends import duration_of
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
+from indexing.timestamps import DAY_MICROSECONDS
 
-_DAY: Final = 86_400_000_000
+_DAY: Final = DAY_MICROSECONDS
 _NUMBERS: Final = {each: CONCLUSION_NUMBERS[each] for each in Conclusion}
 # `duration_of` in SQL: SQLite rounds halves up, Python rounds them to even.
 _MICROSECONDS: Final = "e.duration * 1000000"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from indexing.health.window import DAY_MICROSECONDS, day_number
+from indexing.health.window import day_number
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus
@@ -27,7 +27,7 @@ from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, NO_PULL_NUMBER
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.listed_executions import any_of, find_test
 from indexing.store.sqlite.rollups import find_default_branch
-from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, from_microseconds, moment_or_none, to_microseconds
 
 _ORDER: Final = ("c.at", "c.identity_id")
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)

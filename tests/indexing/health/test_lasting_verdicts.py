@@ -13,9 +13,10 @@ from indexing.health.lasting_verdicts import LastingVerdict, read_lasting, write
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Observation
 from indexing.health.rollups import DailyRollup, Rollup
-from indexing.health.window import DAY_MICROSECONDS, day_number, day_of
+from indexing.health.window import day_number, day_of
 from indexing.models.executions import Conclusion
 from indexing.models.tests import TestMetadata
+from indexing.timestamps import DAY_MICROSECONDS
 from tests.builders import NOON
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED

@@ -14,10 +14,9 @@ from indexing.health.observations import Judgement, Observation
 from indexing.health.recovery import is_recovered
 from indexing.health.rules import is_infrastructure_failure, judge
 from indexing.health.sequences import KEPT_VERDICTS
-from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
-from indexing.timestamps import to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, to_microseconds
 from tests.builders import NOON, PULL, after
 
 CONCLUSIONS = {"P": Conclusion.PASSED, "F": Conclusion.FAILED, "S": Conclusion.SKIPPED}

@@ -16,13 +16,14 @@ from indexing.health.observations import Judgement, Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, KeptVerdict, Rollup, find_newest
 from indexing.health.rules import Job
-from indexing.health.window import DAY_MICROSECONDS, day_number
+from indexing.health.window import day_number
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.observations import ObservedBranch, OnBranch
 from indexing.store.elasticsearch.indices.retention import NEVER
 from indexing.store.elasticsearch.tests import JobRollup, StoredTest
+from indexing.timestamps import DAY_MICROSECONDS
 
 _BUCKETS_A_PAGE: Final = 2_000
 # The most commits that one query names.

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from indexing.health.window import DAY_MICROSECONDS
 from indexing.models.executions import Conclusion
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
@@ -21,6 +20,7 @@ from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.runs import ResultsOfRun
 from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.timestamps import DAY_MICROSECONDS
 
 # The fields that all executions of one arrival have in common.
 SHARED: Final = (

@@ -25,6 +25,8 @@ from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.yielding import LoopYielder
 
@@ -65,19 +67,11 @@ async def send_stamped(
     sent = list(map(Sent, operations, outcomes))
     # This includes events that exist already: another call may have just written them, and they may
     # not be visible yet.
-    await bulk.make_visible(
-        cluster.connection,
-        [
-            each.operation
-            for each in sent
-            if isinstance(each.outcome, Outcome) and not each.outcome.failed
-        ],
-    )
-    written = [
-        event
-        for event, outcome in zip(events, outcomes, strict=True)
-        if isinstance(outcome, Outcome) and outcome.done
-    ]
+    there = [operation for operation, outcome in sent if _is_there(outcome)]
+    await bulk.make_visible(cluster.connection, there)
+    written = [event for event, outcome in zip(events, outcomes, strict=True) if _is_done(outcome)]
+    if not _is_in_time(stamped):
+        written += await _find_written(cluster, events, sent)
     for _ in range(_ATTEMPTS):
         if not written or _is_in_time(stamped):
             return sent
@@ -92,6 +86,34 @@ async def send_stamped(
     if not _is_in_time(stamped):
         _log.warning("the cluster is so slow that streams may miss %d events", len(written))
     return sent
+
+
+def _is_there(outcome: Outcome | StoreError) -> bool:
+    """Return whether the event exists, whoever has written it."""
+    return isinstance(outcome, Outcome) and not outcome.failed
+
+
+def _is_done(outcome: Outcome | StoreError) -> bool:
+    return isinstance(outcome, Outcome) and outcome.done
+
+
+async def _find_written(cluster: Cluster, events: Sequence[T], sent: Sequence[Sent]) -> list[T]:
+    """Return the events whose ids exist because this very call has written them.
+
+    If the response to a request is lost, it is sent again, and conflicts with itself.
+    """
+    existing = [
+        (event, operation)
+        for event, (operation, outcome) in zip(events, sent, strict=True)
+        if isinstance(outcome, Outcome) and outcome.conflicts
+    ]
+    places = [Place(each.index, each.id, each.routing, (STAMP,)) for _, each in existing]
+    found = await cluster.connection.get_many(places, may_be_gone=True, timeouts=WRITING)
+    return [
+        event
+        for (event, operation), stored in zip(existing, found, strict=True)
+        if stored is not None and stored.source.get(STAMP) == (operation.source or {})[STAMP]
+    ]
 
 
 def _is_in_time(stamped: int) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from indexing.errors import StoreError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.models.events import StoredEvent
 from indexing.store.elasticsearch.arrivals import SETTLING_SECONDS, STAMP, Sent, send_stamped
-from indexing.store.elasticsearch.client.bulk import Action, Operation, Outcome
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.connection import WRITING, Document
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.rounds import Rounds
@@ -44,6 +44,9 @@ _LARGE_WRITE_SECONDS: Final = SETTLING_SECONDS / 4
 _FIRST_EVENTS: Final = 2_000
 _LEAST_EVENTS: Final = 100
 _MOST_EVENTS: Final = 4_000
+
+# How often an event that retention has dropped is written, if other calls write it too.
+_ATTEMPTS: Final = 4
 
 _log = logging.getLogger(__name__)
 
@@ -119,64 +122,110 @@ async def _outcomes_of(
     cluster: Cluster, sent: Sequence[tuple[StoredEvent, Sent]], retention: Retention
 ) -> list[EventOutcome]:
     """Return the outcomes of one call, or raise its first failure."""
-    existing: list[Operation] = []
-    for _, (operation, outcome) in sent:
+    outcomes = [EventOutcome.WRITTEN] * len(sent)
+    existing: list[int] = []
+    for number, (_, (operation, outcome)) in enumerate(sent):
         if isinstance(outcome, StoreError):
             raise outcome
-        if outcome.failed and not outcome.refused:
-            raise outcome.failure(operation)
         if outcome.conflicts:
-            existing.append(operation)
-    stored = await cluster.connection.get_many(
-        [Place(each.index, each.id, each.routing) for each in existing], timeouts=WRITING
-    )
-    found = {each.id: document for each, document in zip(existing, stored, strict=True)}
-    outcomes: list[EventOutcome] = []
-    for event, (operation, outcome) in sent:
-        if isinstance(outcome, Outcome) and outcome.done:
-            outcomes.append(EventOutcome.WRITTEN)
-        elif isinstance(outcome, Outcome) and outcome.conflicts:
-            outcomes.append(await _compare(cluster, event, found[operation.id], retention))
-        else:
-            outcomes.append(EventOutcome.REFUSED)
+            existing.append(number)
+        elif outcome.refused:
+            outcomes[number] = EventOutcome.REFUSED
+        elif outcome.failed:
+            raise outcome.failure(operation)
+    compared = await _compare(cluster, [sent[number][0] for number in existing], retention)
+    for number, compared_outcome in zip(existing, compared, strict=True):
+        outcomes[number] = compared_outcome
     return outcomes
 
 
+@dataclass(slots=True)
+class _Existing:
+    """An event whose id exists already, and its stored document, unless that was just deleted."""
+
+    event: StoredEvent
+    stored: Document | None = None
+    outcome: EventOutcome = EventOutcome.WRITTEN
+
+
 async def _compare(
-    cluster: Cluster, event: StoredEvent, stored: Document | None, retention: Retention
-) -> EventOutcome:
-    """Return the outcome for an event whose id exists already.
+    cluster: Cluster, events: Sequence[StoredEvent], retention: Retention
+) -> list[EventOutcome]:
+    """Return the outcomes for events whose ids exist already.
 
-    If retention has dropped the stored event, the new one is written.
+    Readers do not see what retention has dropped, so such an event is new, and replaces the stored
+    one. Another call may do the same, or the event may be given twice. Then it is compared again.
+
+    Raises:
+        StoreUnavailableError: an event is written and dropped again and again.
     """
-    if stored is not None and not retention.is_dropped(stored.source, TIME):
-        same = stored.source["body"] == event.body.decode()
-        return EventOutcome.UNCHANGED if same else EventOutcome.CONFLICT
-    # Retention has dropped the stored event: readers do not see it, so this one is new.
-    action: Action = "index" if stored else "create"
-    guard = stored.version.parameters if stored else None
+    existing = [_Existing(event) for event in events]
+    waiting = existing
+    for _ in range(_ATTEMPTS):
+        if not waiting:
+            return [each.outcome for each in existing]
+        dropped = await _find_dropped(cluster, waiting, retention)
+        waiting = await _replace_stored(cluster, dropped, retention.epoch)
+    raise StoreUnavailableError("events are written and dropped again and again")
 
-    def write_again(event: StoredEvent, stamp: int) -> Operation:
-        operation = _operation_of(cluster, retention.epoch, event, stamp)
-        return replace(operation, action=action, guard=guard)
 
-    ((operation, outcome),) = await send_stamped(cluster, [event], write_again)
-    if isinstance(outcome, StoreError):
-        raise outcome
-    if outcome.failed:
-        raise outcome.failure(operation)
-    return EventOutcome.WRITTEN if outcome.done else EventOutcome.CONFLICT
+async def _find_dropped(
+    cluster: Cluster, existing: Sequence[_Existing], retention: Retention
+) -> list[_Existing]:
+    """Compare events with the stored ones; return those that retention has dropped."""
+    places = [_place_of(cluster, each.event) for each in existing]
+    found = await cluster.connection.get_many(places, timeouts=WRITING)
+    dropped: list[_Existing] = []
+    for each, stored in zip(existing, found, strict=True):
+        each.stored = stored
+        if stored is None or retention.is_dropped(stored.source, TIME):
+            dropped.append(each)
+        else:
+            same = stored.source["body"] == each.event.body.decode()
+            each.outcome = EventOutcome.UNCHANGED if same else EventOutcome.CONFLICT
+    return dropped
+
+
+async def _replace_stored(
+    cluster: Cluster, dropped: Sequence[_Existing], epoch: int
+) -> list[_Existing]:
+    """Write these events over the stored ones; return those that have changed meanwhile."""
+
+    def replace_one(given: _Existing, stamp: int) -> Operation:
+        operation = _operation_of(cluster, epoch, given.event, stamp)
+        if given.stored is None:
+            return operation
+        return replace(operation, action="index", guard=given.stored.version.parameters)
+
+    if not dropped:
+        return []
+    sent = await send_stamped(cluster, dropped, replace_one)
+    for operation, outcome in sent:
+        if isinstance(outcome, StoreError):
+            raise outcome
+        if outcome.failed:
+            raise outcome.failure(operation)
+    return [
+        each
+        for each, (_, outcome) in zip(dropped, sent, strict=True)
+        if isinstance(outcome, Outcome) and outcome.conflicts
+    ]
+
+
+def _place_of(cluster: Cluster, event: StoredEvent) -> Place:
+    index = cluster.layout.events_of(slice_of(event.key.received_at))
+    return Place(index, document_id(event.repository, event.key), routing_of(event.repository))
 
 
 def _operation_of(cluster: Cluster, epoch: int, event: StoredEvent, stamp: int) -> Operation:
-    routing = routing_of(event.repository)
+    place = _place_of(cluster, event)
     return Operation(
         "create",
-        cluster.layout.events_of(slice_of(event.key.received_at)),
-        document_id(event.repository, event.key),
-        routing,
+        place.index,
+        place.id,
+        place.routing,
         {
-            "repository_id": routing,
+            "repository_id": place.routing,
             TIME: to_microseconds(event.key.received_at),
             "id": event.key.id,
             "type": event.type,

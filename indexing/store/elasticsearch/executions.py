@@ -44,8 +44,7 @@ _ROWS_A_PAGE: Final = 5_000
 # Up to this many documents (the number of ids times the number of slices) are looked up by id. For
 # more, a search is cheaper, although it needs a refresh first.
 _LOOKED_UP_AT_ONCE: Final = 500
-# The most executions in one marker. That is several hundred KiB, and a refresh reads a hundred
-# markers at once.
+# The most executions in one marker.
 _ARRIVALS_A_MARKER: Final = 2_000
 
 

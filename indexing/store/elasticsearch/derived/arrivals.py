@@ -7,7 +7,9 @@ an execution that was stored before, a marker contains only the id.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from indexing.health.observations import Observation
 from indexing.models.executions import Conclusion, Execution, Run
@@ -18,6 +20,9 @@ from indexing.timestamps import to_microseconds
 # The number of hexadecimal digits of a shortened id. That is enough to distinguish the executions
 # of one test on one day.
 _ID_DIGITS = 16
+# The most bytes in one marker. Two thousand executions with names of the usual length take half of
+# this. Names may be a hundred times as long, and a refresh reads many markers at once.
+_MOST_BYTES: Final = 2 * 1024 * 1024
 
 
 class Arrival(NamedTuple):
@@ -87,12 +92,26 @@ def arrival_of(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> 
     return Arrival(short_id(execution.id.hex()), run_id, facts)
 
 
-def write_arrivals(arrivals: Mapping[str, Iterable[Arrival]]) -> dict[str, Any]:
-    """Convert arrivals, by test, to their form in the document of a marker."""
-    return {
-        test: [[each.id, each.run, each.facts] for each in of_test]
-        for test, of_test in arrivals.items()
-    }
+class WrittenArrivals(NamedTuple):
+    """Arrivals in their form in the document of a marker, and their size in bytes."""
+
+    by_test: Mapping[str, Sequence[Any]]
+    size: int
+
+
+def write_arrivals(arrivals: Mapping[str, Iterable[Arrival]]) -> WrittenArrivals | None:
+    """Convert arrivals by test; None if they have more than `_MOST_BYTES`."""
+    written: dict[str, list[Any]] = {}
+    size = 0
+    for test, of_test in arrivals.items():
+        rows = written[test] = []
+        for each in of_test:
+            facts = orjson.dumps(each.facts)
+            size += len(facts)
+            if size > _MOST_BYTES:
+                return None
+            rows.append([each.id, each.run, orjson.Fragment(facts)])
+    return WrittenArrivals(written, size)
 
 
 def read_arrivals(source: Mapping[str, Any] | None) -> Mapping[str, Sequence[Arrival]] | None:

@@ -33,9 +33,12 @@ from indexing.yielding import LoopYielder
 # The deadline of a marker before its change: longer than a write can take with all its retries.
 AHEAD_SECONDS: Final = 900
 
-# One read of markers stops after they have named this many tests.
+# One read of markers stops after they have named this many tests, or have this many bytes of new
+# executions: as Python objects, these take several times as much memory.
 _TESTS_AT_ONCE: Final = 100_000
-_MARKERS_A_PAGE: Final = 100
+_BYTES_AT_ONCE: Final = 32 * 1024 * 1024
+# A page of markers is decoded at once, which blocks the event loop.
+_MARKERS_A_PAGE: Final = 10
 # The most tests that one marker names.
 _TESTS_A_PAGE: Final = 5_000
 
@@ -63,8 +66,8 @@ class DirtyMarker:
     """A marker that names stale tests of one repository; `tests` is None for all of its tests.
 
     `ahead_until` is a deadline in seconds since 1970: until then the change may be in progress.
-    `arrivals` has the new executions by test; if it is None, the tests have to be computed from all
-    of their executions.
+    `arrivals` has the new executions by test, `size` their bytes as JSON; if it is None, the tests
+    have to be computed from all of their executions.
     """
 
     id: str
@@ -74,6 +77,7 @@ class DirtyMarker:
     ahead_until: float
     follow_up: FollowUp = NO_FOLLOW_UP
     arrivals: Mapping[str, Sequence[Arrival]] | None = field(default=None, compare=False)
+    size: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -103,7 +107,7 @@ def marker_operation(
     follow_up: FollowUp = NO_FOLLOW_UP,
     arrivals: Mapping[str, Sequence[Arrival]] | None = None,
 ) -> Operation:
-    """Return the write of a marker as a bulk operation."""
+    """Return the write of a marker as a bulk operation; too large arrivals are left out."""
     source: dict[str, Any] = {
         "repository_id": routing,
         "mark": marker_id,
@@ -119,8 +123,9 @@ def marker_operation(
         }
         if follow_up.arrivals is not None:
             source["removed"]["arrivals"] = sorted(follow_up.arrivals)
-    if arrivals is not None:
-        source["arrivals"] = write_arrivals(arrivals)
+    written = None if arrivals is None else write_arrivals(arrivals)
+    if written is not None:
+        source |= {"arrivals": written.by_test, "arrivals_size": written.size}
     return Operation("index", cluster.layout.stale, marker_id, None, source)
 
 
@@ -163,25 +168,29 @@ async def _write_marked(cluster: Cluster, marked: Iterable[MarkedTests], *, ahea
     await write_markers(cluster, markers)
 
 
-async def read_markers(cluster: Cluster, routing: str | None) -> tuple[list[DirtyMarker], bool]:
+async def read_markers(
+    cluster: Cluster, routing: str | None, handled: Collection[DirtyMarker] = ()
+) -> tuple[list[DirtyMarker], bool]:
     """Return markers of one repository or of all, by repository, and whether there are more.
 
-    Stops early if the markers name very many tests. Refresh the index of executions after this
-    call, not before: otherwise a refresh may miss an execution that was stored in between, and
-    still delete its marker.
+    Leaves out those in `handled`. Stops early if the markers name very many tests or are large.
+    Refresh the index of executions after this call, not before: otherwise a refresh may miss an
+    execution that was stored in between, and still delete its marker.
     """
     await cluster.connection.refresh(cluster.layout.stale)
     search = marker_search(cluster, routing)
     markers: list[DirtyMarker] = []
     more = False
-    seen = 0
+    tests = size = 0
     async with aclosing(scan(cluster.connection, search.index, search.body)) as pages:
         async for hits in pages:
-            found = await parse_markers(Document.of(hit) for hit in hits)
+            parsed = await parse_markers(Document.of(hit) for hit in hits)
+            found = [marker for marker in parsed if marker not in handled]
             markers += found
-            seen += sum(_TESTS_AT_ONCE if each.tests is None else len(each.tests) for each in found)
+            tests += sum(_TESTS_AT_ONCE if m.tests is None else len(m.tests) for m in found)
+            size += sum(marker.size for marker in found)
             more = len(hits) == _MARKERS_A_PAGE
-            if seen >= _TESTS_AT_ONCE:
+            if tests >= _TESTS_AT_ONCE or size >= _BYTES_AT_ONCE:
                 break
     return markers, more
 
@@ -227,6 +236,8 @@ def _parse_marker(document: Document) -> DirtyMarker:
         source["ahead_until"],
         _follow_up_of(source.get("removed")),
         read_arrivals(source.get("arrivals")),
+        # Markers of an earlier release do not say it.
+        source.get("arrivals_size", 0),
     )
 
 
@@ -291,7 +302,11 @@ async def count_stale(cluster: Cluster) -> int:
     """Count the stale tests; a marker of a whole repository counts all of its tests."""
     tests: dict[str, set[str]] = {}
     whole: set[str] = set()
-    body = {"size": _MARKERS_A_PAGE, "sort": [{"repository_id": "asc"}, {"mark": "asc"}]}
+    body = {
+        "size": _MARKERS_A_PAGE,
+        "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
+        "_source": ["repository_id", "tests"],
+    }
     async for hits in scan(cluster.connection, cluster.layout.stale, body):
         for hit in hits:
             named: Collection[str] | None = hit["_source"]["tests"]

@@ -128,9 +128,8 @@ class _Refresh:
 
     async def _handle_found(self, routing: str | None, lease: RefreshLease | None) -> bool:
         """Handle the markers of one repository or of all; return whether there are more."""
-        markers, more = await dirty_markers.read_markers(self.cluster, routing)
         # Markers before a change are not deleted, so handle each of them only once in this call.
-        markers = [marker for marker in markers if marker not in self.met]
+        markers, more = await dirty_markers.read_markers(self.cluster, routing, self.met)
         self.met.update(marker for marker in markers if not marker.is_over)
         unnamed = any(marker.tests is None for marker in markers)
         if unnamed or sum(len(marker.tests or ()) for marker in markers) > SMALL_WRITE:

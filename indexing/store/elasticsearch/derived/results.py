@@ -88,7 +88,9 @@ class Result:
 
     @property
     def detail_changed(self) -> bool:
-        """Whether the detail that the API shows of the test has changed."""
+        """Whether the detail that the API shows of the test has changed, or may have."""
+        if self.rewrite_all:
+            return True
         before, after = (
             (test.health, test.metadata, test.branch) for test in (self.before, self.after)
         )

@@ -198,8 +198,7 @@ class Step:
                 self.rules,
                 stored,
                 self.versions[test],
-                # After a failed refresh, rows may be outdated.
-                rewrite_all=not self.lease.is_clean,
+                rewrite_all=self.lease.may_lack_rows(test),
                 is_filling=self.state.building is not None,
                 is_held=self.lease.is_held,
             )
@@ -244,6 +243,8 @@ class Step:
         )
         gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
+        for result, _ in stored:
+            self.lease.trust(result.test.test_id)
         answers = AnswerChanges(
             self.rules.repository.name,
             frozenset(
@@ -276,6 +277,7 @@ class Step:
                 await yielder.yield_if_due()
                 continue
             again.add(operation.id)
+            self.lease.doubt(operation.id)
             if operation.id in self.remembered:
                 known.note_other_writer(routing)
         for result in results:

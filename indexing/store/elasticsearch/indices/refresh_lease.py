@@ -6,6 +6,9 @@ without the lease, and may take over a lease that was not renewed for `EXPIRES_S
 
 The lease also shows whether the last refresh ended well. If it did not, some rows of the search may
 be older than the documents of their tests, and the next refresh writes all rows.
+
+The same is true of a single test whose write conflicts. A request whose response was lost is sent
+again, and then conflicts with itself: the document of the test is written, but not its rows.
 """
 
 from __future__ import annotations
@@ -73,6 +76,8 @@ class RefreshLease:
         self._others_ended_well = True
         self._met_others = False
         self._last: list[Operation] = []
+        # The tests whose last write conflicted.
+        self._doubtful: set[str] = set()
         self._connection = connection
 
     @property
@@ -84,6 +89,18 @@ class RefreshLease:
     def is_clean(self) -> bool:
         """Whether no other refresh is running, and all earlier ones ended well."""
         return self.is_held and self._others_ended_well
+
+    def doubt(self, test: str) -> None:
+        """Note that the write of this test conflicted."""
+        self._doubtful.add(test)
+
+    def trust(self, test: str) -> None:
+        """Note that this test and all of its rows are written."""
+        self._doubtful.discard(test)
+
+    def may_lack_rows(self, test: str) -> bool:
+        """Whether rows of this test may be older than its document."""
+        return not self.is_clean or test in self._doubtful
 
     @property
     def met_others(self) -> bool:
@@ -140,7 +157,7 @@ class RefreshLease:
         ended_well = False
         try:
             yield
-            ended_well = True
+            ended_well = not self._doubtful
         finally:
             # Do not cancel the task: it may be in the middle of a write, and then the version of
             # the lease would be unknown.
@@ -151,7 +168,8 @@ class RefreshLease:
                 with suppress(StoreError):
                     await self._release(ended_well=ended_well)
         if self._last:
-            releasing = [] if self._held is None else [self._document.deleting(self._held)]
+            held = self._held if ended_well else None
+            releasing = [] if held is None else [self._document.deleting(held)]
             await bulk.send(self._connection, [*self._last, *releasing], visible=False)
 
     async def _renew(self, ended: asyncio.Event) -> None:

@@ -15,10 +15,13 @@ import pytest
 from indexing.store.elasticsearch import arrivals
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.client.documents import Document, Version
+from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.yielding import WORK_SECONDS
 
 EVENTS = range(3)
+VERSION = Version(0, 1)
 
 
 def operation_of(event: int, stamp: int) -> Operation:
@@ -31,6 +34,8 @@ class SlowCluster:
 
     seconds: list[float]
     now: float = 1_000.0
+    # The first response is lost, so its request is sent again, and conflicts with itself.
+    loses_a_response: bool = False
     # The stamps of each write, and when it was visible.
     writes: list[tuple[list[float], float]] = field(default_factory=list)
 
@@ -39,20 +44,29 @@ class SlowCluster:
         return self
 
     @property
-    def connection(self) -> None:
-        return None
+    def connection(self) -> SlowCluster:
+        return self
 
     async def send_each(self, operations: Sequence[Operation]) -> list[Outcome]:
         self.now += self.seconds.pop(0)
         stamps = [cast("dict[str, Any]", each.source)[arrivals.STAMP] for each in operations]
         self.writes.append(([stamp / 1_000_000 for stamp in stamps], self.now))
+        if self.loses_a_response and len(self.writes) == 1:
+            return [Outcome(409, {"type": "version_conflict_engine_exception"}) for _ in operations]
         return [Outcome(201) for _ in operations]
 
-    async def send(self, _: None, operations: Sequence[Operation], **_options: bool) -> None:
+    async def get_many(self, places: Sequence[Place], **_options: Any) -> list[Document]:
+        stamps, _ = self.writes[0]
+        return [
+            Document(each.id, {arrivals.STAMP: round(stamps[int(each.id)] * 1_000_000)}, VERSION)
+            for each in places
+        ]
+
+    async def send(self, _: SlowCluster, operations: Sequence[Operation], **_options: bool) -> None:
         assert {each.action for each in operations} == {"index"}
         await self.send_each(operations)
 
-    async def make_visible(self, _: None, operations: Sequence[Operation]) -> None: ...
+    async def make_visible(self, _: SlowCluster, operations: Sequence[Operation]) -> None: ...
 
 
 def stand_in(cluster: SlowCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +100,18 @@ async def test_events_are_visible_before_readers_pass_their_stamps(
     assert visible_at < min(stamps) + arrivals.SETTLING_SECONDS / 2
     assert stamps == sorted(set(stamps))
     assert not caplog.records
+
+
+async def test_a_slow_write_whose_response_was_lost_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = SlowCluster([20, 2], loses_a_response=True)
+    stand_in(cluster, monkeypatch)
+    sent = await arrivals.send_stamped(cast("Cluster", cluster), EVENTS, operation_of)
+    assert all(cast("Outcome", outcome).conflicts for _, outcome in sent)
+    stamps, visible_at = cluster.writes[-1]
+    assert len(cluster.writes) == 2
+    assert visible_at < min(stamps) + arrivals.SETTLING_SECONDS / 2
 
 
 async def test_events_that_streams_may_miss_are_logged(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ import pytest
 from indexing.errors import StoreUnavailableError, UnknownRepositoryError
 from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace
+from indexing.store.elasticsearch import arrivals, event_writing
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome
-from tests.builders import WIDGETS, after, make_event
+from tests.builders import NOON, WIDGETS, after, make_event
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, event_ids
 
 
@@ -87,18 +89,22 @@ async def test_a_slow_write_is_followed_by_a_smaller_one(
     # A refresh ends a write, which may take several requests.
     sizes = [0]
     request = Connection.request
+    clock = 0.0
 
     async def slow(self: Connection, method: str, target: str, *args: Any, **more: Any) -> Any:
+        nonlocal clock
         answer = await request(self, method, target, *args, **more)
         if target.startswith("/_bulk"):
-            if sizes == [0]:
-                await asyncio.sleep(1)
+            clock += 1 if sizes == [0] else 0
             sizes[-1] += len(answer["items"])
         elif "/_refresh" in target:
             sizes.append(0)
         return answer
 
     monkeypatch.setattr(Connection, "request", slow)
+    # The clock of the pace, so that nothing depends on how busy this machine is.
+    monkeypatch.setattr(event_writing, "time", SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 600)
     written = await store.write_events([make_event(number) for number in range(3_800)])
     assert written == [EventOutcome.WRITTEN] * 3_800
     # A write should take 0.75 s.
@@ -166,3 +172,41 @@ async def test_a_killed_process_has_lost_nothing_that_it_had_answered(
         cluster_of(store).layout.events, {"size": 1_000, "_source": ["id"]}
     )
     assert answered <= {hit["_source"]["id"] for hit in page["hits"]["hits"]}
+
+
+async def test_events_that_retention_dropped_are_written_again_together(
+    store: ElasticsearchStore, requests: Counter[str]
+) -> None:
+    """Even if one is given twice: the second is compared with the first."""
+    await store.ensure_repository(WIDGETS)
+    dropped = [make_event(number) for number in range(100)]
+    # A younger event keeps their slice.
+    await store.write_events([*dropped, make_event(1_000, after(hours=2))])
+    await store.prune(after(hours=1), NOON)
+    assert await event_ids(store) == [1_000]
+    requests.clear()
+    given = [*dropped, dropped[7], make_event(8, base_ref="other")]
+    written, unchanged, conflict = (
+        EventOutcome.WRITTEN,
+        EventOutcome.UNCHANGED,
+        EventOutcome.CONFLICT,
+    )
+    assert await store.write_events(given) == [*[written] * 100, unchanged, conflict]
+    assert requests["_bulk"] + requests["_refresh"] <= 10
+    assert await event_ids(store) == [1_000, *range(99, 0, -1)]
+
+
+async def test_calls_at_once_write_an_event_that_retention_dropped_once(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await store.write_events([make_event(1), make_event(2, after(hours=2))])
+    await store.prune(after(hours=1), NOON)
+    outcomes = await asyncio.gather(
+        *(each.write_events([make_event(1)]) for each in (store, other) for _ in range(4))
+    )
+    assert Counter(outcome for (outcome,) in outcomes) == {
+        EventOutcome.WRITTEN: 1,
+        EventOutcome.UNCHANGED: 7,
+    }
+    assert await event_ids(store) == [2, 1]

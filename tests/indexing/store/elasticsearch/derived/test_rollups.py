@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,7 +200,9 @@ def test_a_result_that_was_merged_before_changes_nothing() -> None:
 def test_a_marker_carries_all_that_the_rules_need() -> None:
     result = Result(1, 0, "c", Conclusion.FAILED, "unit", "main")
     arrival = result.arrive()
-    assert read_arrivals(write_arrivals({TEST: [arrival]})) == {TEST: [arrival]}
+    written = write_arrivals({TEST: [arrival]})
+    assert written is not None
+    assert read_arrivals(orjson.loads(orjson.dumps(written.by_test))) == {TEST: [arrival]}
     seen = arrival.observe(frozenset())
     assert (seen.pull, seen.commit, seen.duration) == (PULL, "c", 1 / 7)
     assert arrival.observe({arrival.run}).infrastructure_failure

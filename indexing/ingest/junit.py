@@ -124,8 +124,9 @@ async def ingest_reports(
     against it. `progress` is called after each file, `judged` for the tests refreshed at the end.
 
     Nothing is stored of a file that cannot be read to its end; it counts as one read and one
-    refused record, and so does a `Refusal` among the requests. If a single case cannot be stored,
-    only that case is refused. The call is idempotent, even after it was killed.
+    refused record, and so does a `Refusal` among the requests. Of a file that is too large for
+    memory and changes while it is read, the batches before the change stay stored. If a single case
+    cannot be stored, only that case is refused. The call is idempotent, even after it was killed.
 
     Raises:
         StoreError: the store failed; executions that were written before stay.

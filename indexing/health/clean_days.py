@@ -13,7 +13,7 @@ from indexing.health.observations import Observation
 from indexing.health.rollups import PASSED, DailyRollup, KeptVerdict
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
-from indexing.models.trends import duration_of
+from indexing.models.trends import MAX_TOTAL_DURATION, duration_of
 
 _PASSED: Final = Conclusion.PASSED
 _HEALTHY: Final = HealthStatus.HEALTHY.value
@@ -59,6 +59,7 @@ def count_clean_day(
             if counted > longest:
                 longest = counted
     passed = len(executions)
+    total = min(total, MAX_TOTAL_DURATION)
     counts = (passed, 0, 0, passed, 0, len(verdicts), 0, 0, 0, durations, total, longest)
     rollup = _new(DailyRollup, (day, *counts, None, None, last_at, _HEALTHY))
     ordered = list(verdicts.values())

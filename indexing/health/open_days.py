@@ -8,7 +8,7 @@ from typing import Final
 from indexing.health.observations import Observation
 from indexing.health.rollups import FAILED, PASSED, RETRIED, DailyRollup
 from indexing.models.executions import Conclusion
-from indexing.models.trends import duration_of
+from indexing.models.trends import MAX_TOTAL_DURATION, duration_of
 
 _values: Final = attrgetter(*DailyRollup._fields)
 _SKIPPED: Final = Conclusion.SKIPPED
@@ -55,7 +55,7 @@ class OpenDay:
         duration = duration_of(seen.duration)
         if duration is not None:
             self.durations += 1
-            self.total_duration += duration
+            self.total_duration = min(self.total_duration + duration, MAX_TOTAL_DURATION)
             self.longest_duration = max(self.longest_duration, duration)
         if seen.conclusion is _SKIPPED:
             self.skipped += 1

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from indexing.models.executions import MAX_DURATION
 from indexing.names import RepositoryName
+
+# The most that the durations of a job's results of one test on one day add up to, in microseconds:
+# 285 years. Implausible durations of one tenant must not exceed what the stores can hold. Sums of
+# positive numbers that stop here do not depend on their order, and stay exact as floats.
+MAX_TOTAL_DURATION: Final = 2**53
 
 
 def duration_of(seconds: float | None) -> int | None:

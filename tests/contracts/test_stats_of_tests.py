@@ -12,7 +12,7 @@ import pytest
 
 from indexing.health.window import day_of
 from indexing.identifiers import derive_test_id
-from indexing.models.executions import Conclusion, Execution, Run
+from indexing.models.executions import MAX_DURATION, Conclusion, Execution, Run
 from indexing.models.trends import DayQuery, DaySumsOfTest, TestStat
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
@@ -172,3 +172,29 @@ async def test_days_that_retention_has_reached_have_no_figure(store: Store) -> N
     gone = await read_test_series(store, TestStat.SUCCESS_COUNT, query(-6, -4), HINGE)
     assert gone is not None
     assert (gone.value, {bar.value for bar in gone.value_over_time}) == (None, {None})
+
+
+async def test_absurd_durations_of_one_test_leave_the_others_alone(store: Store) -> None:
+    """The sum of 3,000 centuries in microseconds does not fit into 64 bits."""
+    await load_names(store, ["t"])
+    await load_names(store, ["t"], repository=FOREIGN)
+    for job in ("linux", "mac"):
+        run = make_run(job, job=job)
+        results = [("hinge", P)] * 1_500
+        for at in (NOON, after(minutes=1)):
+            given = make_executions(run, results, at, duration=float(MAX_DURATION))
+            await store.write_results(WIDGETS, {run: given})
+            await store.refresh_tests(NOON, repository=WIDGETS)
+    other = make_run("other")
+    given = make_executions(other, [("t", P)], repository=FOREIGN)
+    await store.write_results(FOREIGN, {other: given})
+    assert await store.refresh_tests(NOON) == 1
+    assert (await store.get_status()).stale_tests == 0
+    query = DayQuery(WIDGETS, TODAY, TODAY)
+    sums = await store.sum_days_of_test(query, HINGE)
+    assert sums is not None
+    assert (sums[TODAY].passed, sums[TODAY].durations) == (6_000, 6_000)
+    series = await read_test_series(store, TestStat.MEAN_DURATION, query, HINGE)
+    assert series is not None
+    await store.rebuild(NOON)
+    assert (await store.get_status()).stale_tests == 0

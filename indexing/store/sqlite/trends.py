@@ -59,7 +59,8 @@ def sum_days_of_test(
     where, values = any_of({"i.pipeline_name": query.pipelines, "i.job_name": query.jobs})
     rows = connection.execute(
         "SELECT d.day, sum(d.passed), sum(d.failed), sum(d.skipped), sum(d.flaky_verdicts),"
-        " sum(d.durations), sum(d.total_duration), max(d.longest_duration)"
+        # `sum` fails if the sum of many jobs does not fit into 64 bits.
+        " sum(d.durations), CAST(total(d.total_duration) AS INTEGER), max(d.longest_duration)"
         " FROM identities i JOIN daily_rollups d ON d.identity = i.id"
         f" WHERE i.test = ? AND d.day BETWEEN ? AND ?{where} GROUP BY d.day",
         (test, max(query.first_day, read_final_until(connection) + 1), query.last_day, *values),

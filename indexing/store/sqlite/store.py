@@ -357,13 +357,14 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         progress: Steps | None = None,
         rollups_before: datetime | None = None,
     ) -> PruneCount:
-        # Days that lose executions become final, so they must be up to date first.
+        # Days that lose executions become final, so they must be up to date first. Events come
+        # later, because they take long, and old results that arrive meanwhile must be judged.
         await self.refresh_tests(now, progress)
-        dropped_events = await self._repeat(
-            partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
-        )
         dropped_executions = await self._repeat(
             partial(maintenance.prune_executions, before=before, limit=_PRUNED_A_STEP)
+        )
+        dropped_events = await self._repeat(
+            partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
         )
         await self._repeat(
             partial(quarantine_changes.prune_changes, before=before, limit=_PRUNED_A_STEP)

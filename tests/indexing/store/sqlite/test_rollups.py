@@ -13,14 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexing.identifiers import derive_test_id
 from indexing.models.repositories import RepositoryChange
 from indexing.store import open_store
 from indexing.store.interface import Store
+from indexing.store.sqlite import maintenance
 from indexing.store.sqlite.connections import _connect
 from indexing.store.sqlite.executions import write_results
 from indexing.store.sqlite.migrations import version_15
 from indexing.store.sqlite.refresh import refresh_some
-from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from indexing.store.sqlite.store import SqliteStore
+from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.load_steps import CHANGES, FAILED, HISTORIES, PASSED, Change, Report, change, load, split
 
 LATER = after(days=1)
@@ -245,6 +248,32 @@ async def test_an_upgraded_store_knows_which_flaky_verdicts_go_on(tmp_path: Path
     assert dump(tmp_path)["history"] == derived["history"]
     await store.prune(after(hours=-80), NOON)
     assert dump(tmp_path)["flaky days"] == derived["flaky days"] != []
+    await store.close()
+
+
+async def test_old_results_that_arrive_while_events_are_pruned_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test keeps its first and last failure when retention removes its executions."""
+    store = await open_store(tmp_path)
+    await load_names(store, ["t"])
+    run = make_run("old", commit="old")
+    old = make_executions(run, [("t", FAILED)], after(days=-200))
+    repeat = SqliteStore._repeat
+
+    async def load_before_events(self: SqliteStore, step: Any, progress: Any = None) -> int:
+        if getattr(step, "func", None) is maintenance.prune_events:
+            await self.write_results(WIDGETS, {run: old})
+        return await repeat(self, step, progress)
+
+    monkeypatch.setattr(SqliteStore, "_repeat", load_before_events)
+    await store.prune(after(days=-90), NOON)
+    monkeypatch.undo()
+    await store.prune(after(days=-90), NOON)
+    detail = await store.get_test(WIDGETS, derive_test_id(WIDGETS, "t"))
+    assert detail is not None
+    assert detail.health.first_failure_at == after(days=-200)
+    assert (await store.get_status()).executions == 1
     await store.close()
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+# A read ends once it has this many bytes of events. An event may have a megabyte, and a thousand
+# streams may read at the same time.
+MOST_BYTES: Final = 256 * 1024
 
 
 class ArrivalKey(NamedTuple):
@@ -36,9 +41,24 @@ class Arrivals:
     """Some events in the order of arrival.
 
     To read the next events, continue from `until`: no earlier event is missing. `is_all` is true if
-    these were all events so far.
+    these were all events so far. Without it there is at least one event.
     """
 
     rows: tuple[Arrival, ...]
     until: ArrivalKey
     is_all: bool
+
+
+def take_fitting(found: Iterable[Arrival]) -> tuple[tuple[Arrival, ...], bool]:
+    """Return the first events that have `MOST_BYTES` together, and whether these are all.
+
+    One event is always among them.
+    """
+    rows: list[Arrival] = []
+    size = 0
+    for row in found:
+        size += len(row.body)
+        if rows and size > MOST_BYTES:
+            return tuple(rows), False
+        rows.append(row)
+    return tuple(rows), True

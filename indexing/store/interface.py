@@ -174,8 +174,9 @@ class Reader(InsightReader, KeyReader, Protocol):
     ) -> Arrivals:
         """Return up to `limit` events that arrived after that position, in the order of arrival.
 
-        They are of one repository, or of all without `repository`. A reader that continues from
-        `until` sees every written event at least once, whatever its date and its writer.
+        They have at most `MOST_BYTES` together, or are a single event. They are of one repository,
+        or of all without `repository`. A reader that continues from `until` sees every written
+        event at least once, whatever its date and its writer.
         """
 
     async def search_tests(

@@ -116,16 +116,20 @@ class _Stream:
             found = await self._reader.list_arrivals(
                 subscription.position, EVENTS_AT_ONCE, self._repository
             )
-            if found.rows:
-                yield make_batch(found.rows, self._hub.ids).text
-            subscription.position = found.until
-            if found.is_all and self._hub.attach(subscription):
+            text = make_batch(found.rows, self._hub.ids).text
+            position, is_all = found.until, found.is_all
+            # A slow client would hold the events twice.
+            del found
+            if text:
+                yield text
+            subscription.position = position
+            if is_all and self._hub.attach(subscription):
                 break
             if not await self._goes_on():
                 yield _RETRY
                 return
             # The poll may be ahead of what has settled in the store.
-            await asyncio.sleep(POLL_SECONDS / 2 if found.is_all else 0)
+            await asyncio.sleep(POLL_SECONDS / 2 if is_all else 0)
         try:
             async for text in self._follow(subscription):
                 yield text

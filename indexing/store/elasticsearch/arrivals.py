@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from indexing.errors import StoreError
-from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
+from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals, take_fitting
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
@@ -40,6 +40,9 @@ _AHEAD: Final = 2
 # Repeated writes of the same events. More than one is needed only if the cluster gets slower each
 # time.
 _ATTEMPTS: Final = 4
+
+# How many events one request reads: a response is held as a whole, whatever its size.
+_EVENTS_A_REQUEST: Final = 50
 
 _log = logging.getLogger(__name__)
 
@@ -147,8 +150,9 @@ async def list_arrivals(
     if repository is not None:
         routing = routing_of(repository)
         filters.append({"term": {"repository_id": routing}})
+    size = min(limit, _EVENTS_A_REQUEST)
     body = {
-        "size": limit,
+        "size": size,
         "query": {"bool": {"filter": filters, "must_not": retention.hidden("received_at")}},
         "sort": [{STAMP: "asc"}, {"received_at": "asc"}, {"id": "asc"}],
         "search_after": list(after),
@@ -156,8 +160,8 @@ async def list_arrivals(
         "_source": ["repository_id", "type", "body"],
     }
     answer = await cluster.connection.search(cluster.layout.events, body, routing=routing)
-    rows = tuple(_arrival_of(hit) for hit in answer["hits"]["hits"])
-    is_all = len(rows) < limit
+    rows, fit = take_fitting(map(_arrival_of, answer["hits"]["hits"]))
+    is_all = fit and len(rows) < size
     until = max(ArrivalKey(settled), after, *(row.key for row in rows)) if is_all else rows[-1].key
     return Arrivals(rows, until, is_all)
 

@@ -6,10 +6,11 @@ This is the order of their row ids, because only one process writes at a time.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import Any, Final
 
 from indexing.identifiers import derive_repository_id
-from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
+from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals, take_fitting
 from indexing.names import RepositoryName
 from indexing.store.sqlite.repositories import find_repository_id
 
@@ -50,15 +51,17 @@ def list_arrivals(
     if repository is not None:
         source, condition = "events e INDEXED BY events_by_arrival", "e.repository_id = ? AND "
         parameters = [find_repository_id(connection, repository)]
+    ids: dict[tuple[str, str], bytes] = {}
     found = connection.execute(
         "SELECT e.row_id, e.received_at, e.id, r.owner, r.name, e.type, CAST(e.body AS BLOB)"
         f" FROM {source} CROSS JOIN repositories r ON r.id = e.repository_id"
         f" WHERE {condition}e.row_id > ? ORDER BY e.row_id LIMIT ?",
         (*parameters, after.sequence, limit),
-    ).fetchall()
-    ids: dict[tuple[str, str], bytes] = {}
-    rows = tuple(_arrival_of(row, ids) for row in found)
-    is_all = len(rows) < limit
+    )
+    # An open cursor would keep its snapshot of the file.
+    with closing(found):
+        rows, fit = take_fitting(_arrival_of(row, ids) for row in found)
+    is_all = fit and len(rows) < limit
     return Arrivals(rows, max(newest, after) if is_all else rows[-1].key, is_all)
 
 

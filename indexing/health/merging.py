@@ -33,7 +33,6 @@ from indexing.health.spreading import drop_before, spread_over
 from indexing.health.stated_metadata import StatedMetadata
 from indexing.health.status import is_surely_healthy, judge_sequence
 from indexing.health.thresholds import LIVE_FOR, WINDOW
-from indexing.health.window import day_number
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
 from indexing.timestamps import DAY_MICROSECONDS
@@ -135,7 +134,7 @@ class _Merge:
         days: dict[int, list[Observation]] = {}
         for seen in observations:
             days.setdefault(seen.at // DAY_MICROSECONDS, []).append(seen)
-        newest = None if self._newest is None else day_number(self._newest[0])
+        newest = None if self._newest is None else self._newest[0] // DAY_MICROSECONDS
         for day in sorted(days):
             if newest is not None and day < newest:
                 raise InexactMergeError
@@ -156,7 +155,7 @@ class _Merge:
             return None
         self._days |= {day: rolled.close() for day, rolled in self._open.items()}
         newest_at, _, last_conclusion = self._newest
-        start = day_number(newest_at) - _WINDOW_DAYS + 1
+        start = newest_at // DAY_MICROSECONDS - _WINDOW_DAYS + 1
         kept = self._order[-KEPT_VERDICTS:]
         if kept:
             before = self._clean[: bisect_left(self._clean, kept[0])][-_KEPT_BEFORE:]
@@ -356,7 +355,7 @@ class _Merge:
                 alone = earlier == later and earlier != verdict.results
             if alone is not verdict.stood_alone:
                 self._verdicts[key[1]] = verdict._replace(stood_alone=alone)
-                day = day_number(verdict.first_at)
+                day = verdict.day
                 opened = self._open_day(day, self._days.get(day))
                 opened.stood_alone += 1 if alone else -1
                 self._bad.add(day)

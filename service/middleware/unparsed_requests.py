@@ -233,7 +233,7 @@ class DirectReads:
 
 def _is_whole_head(data: bytes, most: int) -> bool:
     """Whether these bytes may be the head of one request and no more, of at most that length."""
-    return len(data) <= most and data.find(_END) == len(data) - len(_END)
+    return len(_END) <= len(data) <= most and data.find(_END) == len(data) - len(_END)
 
 
 def _repeats(request: BaseRequest, response: StreamResponse) -> bool:

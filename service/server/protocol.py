@@ -145,16 +145,21 @@ class Connection(RequestHandler):
         if self._reading is not None:
             self._hold_back(data)
             return
-        if self._takes_short_way(data):
-            return
+        if not self._takes_short_way(data):
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Pass data on to the parser."""
         # A body may end like this, too. But this counts only while the connection waits for a
         # request, when the last data was no part of a body.
         self._is_between = data.endswith(b"\r\n\r\n")
         super().data_received(data)
         waiter = self._waiter
         if waiter is None or waiter.done():
-            # A whole head has arrived.
-            if self._limit is not None and not self._paused:
+            # A whole head has arrived. But without a waiter, aiohttp may not have begun to wait for
+            # the first one: before Python 3.12, it begins after the data that arrives at once.
+            has_head = waiter is not None or self._messages or self._request_in_progress
+            if self._limit is not None and not self._paused and has_head:
                 self._lift_limit()
         elif self._limit is None:
             self._limit_to(HEAD_SECONDS)
@@ -250,7 +255,9 @@ class Connection(RequestHandler):
             self._write_held()
             data, self._waiting = self._waiting, b""
             self._wire.resume_reading()
-            self.data_received(data)
+            # Not the short way: its check of the versions serves all requests that arrive before
+            # the next round of the event loop, and one may be sent after this callback.
+            self._parse(data)
 
     def _hold_back(self, data: bytes) -> None:
         """Keep what arrives during a direct read."""
@@ -354,7 +361,16 @@ class Connection(RequestHandler):
                 self._direct.learn(target, request, resp)
         if self._refused_bytes is not None:
             return self._finish_refusal(request, resp, start_time)
+        if self._paused:
+            return self._finish_later(request, resp, start_time)
         return super().finish_response(request, resp, start_time)
+
+    async def _finish_later(
+        self, request: BaseRequest, resp: StreamResponse, start_time: float | None
+    ) -> tuple[StreamResponse, bool]:
+        """Send the response once the client has read enough of those before it."""
+        await self._drain_helper()
+        return await super().finish_response(request, resp, start_time)
 
     async def _finish_refusal(
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None

@@ -17,6 +17,8 @@ from indexing.models.quarantines import QuarantineRequest
 from indexing.models.tests import TestDetail
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
+from service.cache.backend import Versions
+from service.cache.memory import MemoryBackend
 from service.config.settings import Settings
 from service.context import LIFECYCLE
 from service.middleware.unparsed_requests import DIRECT_READS, Target
@@ -303,6 +305,42 @@ async def test_requests_that_arrive_meanwhile_are_answered_in_order(
     assert [(await wire.read())[0] for _ in targets] == [422, 404, 200, 200] * 20
     wire.writer.write(wire.head(HINGE)[30:])
     assert (await wire.read())[0] == 200
+
+
+@IN_MEMORY
+async def test_versions_are_checked_as_on_arrival_only_for_what_arrives_now(
+    wire: Wire, held_reads: HeldReads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_tasks: list[bool] = []
+    find = MemoryBackend.find_versions
+
+    def find_versions(backend: MemoryBackend, namespaces: tuple[str, ...]) -> Versions:
+        # Data arrives outside of any task.
+        in_tasks.append(asyncio.current_task() is not None)
+        return find(backend, namespaces)
+
+    monkeypatch.setattr(MemoryBackend, "find_versions", find_versions)
+    held_reads.opened.set()
+    await wire.repeat(wire.head(HINGE))
+    held_back = asyncio.Event()
+    hold_back = Connection._hold_back
+
+    def notice(connection: Connection, data: bytes) -> None:
+        hold_back(connection, data)
+        held_back.set()
+
+    monkeypatch.setattr(Connection, "_hold_back", notice)
+    for later in (wire.head(HINGE), wire.head(f"{HINGE}?n=1")):
+        for event in (held_reads.opened, held_reads.entered, held_back):
+            event.clear()
+        wire.writer.write(wire.head(f"{UNKNOWN}?n={len(later)}"))
+        await asyncio.wait_for(held_reads.entered.wait(), TIMEOUT)
+        wire.writer.write(later)
+        await asyncio.wait_for(held_back.wait(), TIMEOUT)
+        held_reads.opened.set()
+        assert [(await wire.read())[0] for _ in range(2)] == [404, 200]
+    assert in_tasks
+    assert not any(in_tasks)
 
 
 @IN_MEMORY

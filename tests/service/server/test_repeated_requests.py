@@ -13,7 +13,7 @@ from indexing.models.quarantines import QuarantineRequest
 from service.cache.backend import Versions
 from service.context import LIFECYCLE
 from service.middleware.response_cache import RESPONSE_CACHE
-from service.middleware.unparsed_requests import REPEATED_REQUESTS
+from service.middleware.unparsed_requests import DIRECT_READS, REPEATED_REQUESTS
 from service.server.protocol import Connection
 from tests.builders import NOON, WIDGETS, after, load_names
 from tests.service.conftest import on_every_stack
@@ -134,6 +134,13 @@ async def test_bytes_in_other_portions_are_the_same_requests(wire: Wire) -> None
     for _ in range(2):
         await wire.ask(head)
     assert wire.unparsed == 1
+
+
+@IN_MEMORY
+@pytest.mark.parametrize("part", [b"", b"GET", b"\r\n\r", b"GET / HTTP/1.1\r\n\r"])
+async def test_a_part_of_a_head_is_not_a_head(wire: Wire, part: bytes) -> None:
+    assert wire.door.app[REPEATED_REQUESTS].digest(part) is None
+    assert wire.door.app[DIRECT_READS].read_target(part) is None
 
 
 @IN_MEMORY

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import dataclass, field
+from typing import Any
 
+import orjson
 import pytest
 from yarl import URL
 
 from indexing.models.quarantines import QuarantineRequest
 from service.server import protocol as connection
+from service.server.protocol import Connection
 from tests.builders import WIDGETS, after
 from tests.service.front_door import QUARANTINES, FrontDoor
+from tests.service.processes import TIMEOUT
+from tests.service.wire import Wire
 
 # The sockets know no store.
 pytestmark = pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
@@ -46,6 +52,24 @@ async def test_a_request_that_does_not_come_to_its_end_is_not_waited_for(
     reader, writer = await connect(door)
     writer.write(sent)
     assert await is_cut_off(reader)
+    writer.close()
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_head_that_begins_with_its_connection_is_not_waited_for(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Connection.connection_made
+
+    def make_and_receive(made: Connection, transport: asyncio.BaseTransport) -> None:
+        # As uvloop does if data is there when it accepts the connection.
+        make(made, transport)
+        made.data_received(HEAD)
+
+    monkeypatch.setattr(Connection, "connection_made", make_and_receive)
+    reader, writer = await connect(door)
+    # Well before the keep-alive timeout.
+    assert await asyncio.wait_for(is_cut_off(reader), TIMEOUT / 4)
     writer.close()
 
 
@@ -88,17 +112,31 @@ async def test_a_client_within_the_keep_alive_timeout_stays_connected(door: Fron
     writer.close()
 
 
-@pytest.mark.usefixtures("hasty")
-async def test_a_response_that_is_not_read_is_dropped(door: FrontDoor) -> None:
-    for number in range(400):
+async def add_long_quarantines(door: FrontDoor, count: int) -> None:
+    """Add quarantines that take 8 KB each in an answer."""
+    for number in range(count):
         request = QuarantineRequest(f"hinge.{number}", "x" * 8_000)
         await door.store.add_quarantine(WIDGETS, request, after())
-    _, writer = await connect(door)
+
+
+def stop_reading(writer: asyncio.StreamWriter, room: int) -> asyncio.Transport:
+    """Let the client read nothing from now on; return its transport.
+
+    The system has room for that many bytes of what arrives.
+    """
     raw: socket.socket = writer.get_extra_info("socket")
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
     transport = writer.transport
     assert isinstance(transport, asyncio.Transport)
     transport.pause_reading()
+    return transport
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_response_that_is_not_read_is_dropped(door: FrontDoor) -> None:
+    await add_long_quarantines(door, 400)
+    _, writer = await connect(door)
+    transport = stop_reading(writer, 4_096)
     ask = f"GET {QUARANTINES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {door.key}\r\n\r\n"
     writer.write(ask.encode())
     server = door.runner.server
@@ -109,3 +147,71 @@ async def test_a_response_that_is_not_read_is_dropped(door: FrontDoor) -> None:
         await asyncio.wait([asyncio.create_task(door.get("/health/live"))])
     transport.abort()
     assert (await door.get("/health/live")).status == 200
+
+
+@dataclass
+class Unsent:
+    """How much of its answers a connection holds at most, until it waits for its client."""
+
+    largest: int = 0
+    answers: int = 0
+    waits: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait_for(self, answers: int) -> None:
+        """Wait until so many answers were written, or the connection waits."""
+        while not self.waits and self.answers < answers:
+            self.changed.clear()
+            await asyncio.wait_for(self.changed.wait(), TIMEOUT)
+
+
+@pytest.fixture
+def unsent(monkeypatch: pytest.MonkeyPatch) -> Unsent:
+    """What is unsent on all connections, whose answers are all raw."""
+    unsent = Unsent()
+    write, drain = Connection._write_held, Connection._drain_helper
+
+    def count(made: Connection) -> None:
+        unsent.answers += made._held is not None
+        write(made)
+        if made._wire is not None:
+            unsent.largest = max(unsent.largest, made._wire.get_write_buffer_size())
+        unsent.changed.set()
+
+    async def notice(made: Connection) -> Any:
+        unsent.waits = True
+        unsent.changed.set()
+        return await drain(made)
+
+    monkeypatch.setattr(Connection, "_write_held", count)
+    monkeypatch.setattr(Connection, "_drain_helper", notice)
+    return unsent
+
+
+@pytest.mark.parametrize("way", ["parsed", "direct"])
+async def test_a_client_that_does_not_read_gets_no_more_answers_until_it_reads(
+    door: FrontDoor, unsent: Unsent, way: str
+) -> None:
+    await add_long_quarantines(door, 100)
+    wire = await Wire.open(door)
+    sizes = [*range(100, 50, -1)]
+    heads = [wire.head(f"{QUARANTINES}?per_page={size}") for size in sizes]
+    if way == "direct":
+        # Until the service knows the fields.
+        for _ in range(2):
+            assert (await wire.ask(wire.head(QUARANTINES)))[0] == 200
+    unsent.answers = 0
+    transport = stop_reading(wire.writer, 256 * 1024)
+    sent = [b"".join(heads)] if way == "parsed" else heads
+    for number, data in enumerate(sent, 1):
+        wire.writer.write(data)
+        await unsent.wait_for(len(heads) if way == "parsed" else number)
+    assert unsent.waits
+    # One answer, and what a transport takes before it pauses.
+    assert unsent.largest < 1_000_000
+    transport.resume_reading()
+    for size in sizes:
+        status, _, body = await asyncio.wait_for(wire.read(), TIMEOUT)
+        assert (status, len(orjson.loads(body)["quarantined_tests"])) == (200, size)
+    assert unsent.largest < 1_000_000
+    await wire.close()

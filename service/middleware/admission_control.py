@@ -1,6 +1,7 @@
 """Admission control: every request takes a slot first, and is refused when too many wait.
 
-Each verified credential has a queue of its own; all other credentials share one.
+Each verified credential of the API has a queue of its own, and so has each principal of the
+dashboard. All other requests share one.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, RequestKey, StreamResponse
@@ -22,6 +23,7 @@ from service.http.methods import READS
 from service.http.raw_response import RawResponse, takes_raw_response, write_head
 from service.http.response_headers import RESPONSE_HEADERS
 from service.http.sender import SENDER
+from service.http.session_cookie import read_session_cookie
 from service.http.targets import MONITORING, SHORT_TARGET, UI_PREFIX, is_too_long
 from service.middleware.fair_queue import FairQueue, OverloadedError
 from service.middleware.layer import Handler
@@ -56,13 +58,20 @@ class _Slot:
 _SLOT: Final = RequestKey("slot", _Slot)
 
 
+class _Verified(NamedTuple):
+    """In whose queue the requests of a credential wait, and when this was noted."""
+
+    tenant: int
+    noted: float
+
+
 class AdmissionControl:
     """The admission control of one process."""
 
     def __init__(self) -> None:
         self.queue = FairQueue()
-        # When each credential was last noted.
-        self._verified: Lru[float] = Lru(_VERIFIED_MAX_BYTES)
+        # By a hash of the credential.
+        self._verified: Lru[_Verified] = Lru(_VERIFIED_MAX_BYTES)
         # Encoded once: refusals are sent when the process has the least time.
         problem = problems.unavailable("server overloaded, retry later", OVERLOAD_WAIT_SECONDS)
         self._overload = problem
@@ -117,22 +126,32 @@ class AdmissionControl:
             slot.release()
 
     def add_verified(self, request: BaseRequest) -> None:
-        """Give a queue of its own to a credential that was verified."""
-        if not _read_credential(request):
-            # A dashboard page sent it within the process; the page has its queue already.
-            return
-        tenant = _hash_credential(request)
-        noted, now = self._verified.find(tenant), time.monotonic()
-        if noted is None or now - noted > _EXTENDED_EVERY:
-            self._verified.keep(tenant, now, 0, now + VERIFIED_SECONDS)
+        """Give a queue of its own to a credential of the API that was verified."""
+        credential = _read_authorization(request)
+        # Without one, a dashboard page sent the request within the process. The page has its queue.
+        if credential:
+            self._note(hash(credential), hash(credential))
+
+    def add_session(self, request: BaseRequest, principal: str) -> None:
+        """Let the requests of a session of the dashboard wait in the queue of its principal.
+
+        All sessions of a principal share that queue, because anybody who can begin one session can
+        begin many.
+        """
+        self._note(hash(read_session_cookie(request)), hash(principal))
+
+    def _note(self, credential: int, tenant: int) -> None:
+        verified, now = self._verified.find(credential), time.monotonic()
+        if verified is None or now - verified.noted > _EXTENDED_EVERY:
+            self._verified.keep(credential, _Verified(tenant, now), 0, now + VERIFIED_SECONDS)
 
     def _find_tenant(self, request: BaseRequest) -> Hashable:
         """Return the tenant in whose queue the request waits."""
         known: KnownFields | None = request.get(KNOWN_FIELDS)
         if known is not None:
             return known.tenant
-        tenant = _hash_credential(request)
-        return _UNVERIFIED if self._verified.find(tenant) is None else tenant
+        verified = self._verified.find(_hash_credential(request))
+        return _UNVERIFIED if verified is None else verified.tenant
 
     def _refuse_overload(self, request: BaseRequest) -> StreamResponse:
         if takes_raw_response(request) and not request.raw_path.startswith(UI_PREFIX):
@@ -141,7 +160,7 @@ class AdmissionControl:
 
 
 def has_own_queue(tenant: Hashable) -> bool:
-    """Whether the tenant is a verified credential."""
+    """Whether the tenant is not the one that all unverified requests share."""
     return tenant != _UNVERIFIED
 
 
@@ -157,7 +176,12 @@ def _hash_credential(request: BaseRequest) -> int:
 
 
 def _read_credential(request: BaseRequest) -> str:
-    # Cookies are credentials of the dashboard alone: the API does not look at them.
+    # Cookies are credentials of the dashboard alone: the API does not look at them. A page whose
+    # path is spelled in another way waits in the shared queue.
     if request.raw_path.startswith(UI_PREFIX):
-        return request.headers.get("Cookie", "")
+        return read_session_cookie(request)
+    return _read_authorization(request)
+
+
+def _read_authorization(request: BaseRequest) -> str:
     return request.headers.get("Authorization", "").rstrip(" ").rpartition(" ")[2]

@@ -64,7 +64,7 @@ async def _answer(page: PageContext, handler: SignedInHandler) -> web.StreamResp
     principal = page.principal = await page.find_principal(rate_limit=rate_limit)
     if principal is None:
         return _redirect_to_sign_in(page)
-    request.app[ADMISSION_CONTROL].add_verified(request)
+    request.app[ADMISSION_CONTROL].add_session(request, principal.name)
     # The request of a token was counted when it was verified.
     if rate_limit is not None and principal.key is not None:
         await rate_limit.spend(request, principal.name)

@@ -13,19 +13,17 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
 
 import orjson
 from aiohttp import web
 from cryptography.fernet import Fernet, InvalidToken
 
+from service.http.session_cookie import cookie_name, is_loopback, read_session_cookie
+
 LIFETIME: Final = timedelta(hours=8)
 _SECRET_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
-# Cookies of this service have about 300 bytes; much longer ones are ignored.
-_MAX_COOKIE_LENGTH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +80,8 @@ class Sessions:
 
     def read(self, request: web.Request) -> Session | None:
         """Return the session of a request; None if it has no valid cookie or the session ended."""
-        cookie = request.cookies.get(cookie_name(request), "")
-        if not cookie or len(cookie) > _MAX_COOKIE_LENGTH:
+        cookie = read_session_cookie(request)
+        if not cookie:
             return None
         try:
             content = self._fernet.decrypt_at_time(
@@ -121,34 +119,3 @@ class Sessions:
             httponly=True,
             samesite="Lax",
         )
-
-
-def cookie_name(request: web.Request) -> str:
-    """Return the name of the cookie.
-
-    Browsers accept a `__Host-` cookie over HTTPS only. On loopback, the name contains the port,
-    because cookies are shared by all ports of a host.
-    """
-    host, port = _split_host(request)
-    return f"mergewatch-{port}" if _is_loopback(host) else "__Host-mergewatch"
-
-
-def is_loopback(request: web.Request) -> bool:
-    """Whether the browser reaches the service on its own machine, where plain HTTP is safe."""
-    return _is_loopback(_split_host(request)[0])
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _split_host(request: web.Request) -> tuple[str, int]:
-    try:
-        parts = urlsplit(f"//{request.headers.get('Host', '')}")
-        host, port = parts.hostname or "", parts.port or 80
-    except ValueError:
-        return "", 0
-    return host, port

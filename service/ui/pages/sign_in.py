@@ -15,6 +15,7 @@ from service.cache.confirmed import CacheUnavailableError
 from service.context import CONTEXT
 from service.http.operations import Operation
 from service.http.problems import Problem
+from service.http.session_cookie import is_loopback
 from service.middleware.access import covers, identify
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import first, read_form
@@ -22,7 +23,6 @@ from service.ui.links import ENDED_FIELD, LINK_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
 from service.ui.principals import find_of_key, find_of_token, read_repository
 from service.ui.queries import MAX_QUERY_LENGTH
-from service.ui.session import is_loopback
 from service.ui.token_sessions import SignedToken
 
 # The rest of a dashboard URL. It cannot name another host, and cannot break out of a header.

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
+from urllib.parse import urlsplit
 
 import pytest
 
 from indexing.models.keys import Scope
 from service.auth.api_keys import make_key
 from service.middleware import fair_queue as queue
-from service.middleware.admission_control import ADMISSION_CONTROL
+from service.middleware.admission_control import ADMISSION_CONTROL, has_own_queue
+from service.middleware.fair_queue import FairQueue
 from tests.builders import NOON
 from tests.service.front_door import LOGS, Answer, FrontDoor, Held, hold_up
+from tests.service.ui.signed_in import sign_in
+from tests.service.ui.test_sessions import Client
+from tests.service.wire import Wire
 
 
 async def overload(
@@ -107,3 +113,53 @@ async def test_a_disconnected_client_frees_its_slot(
     # If the slot stayed taken, this would wait for as long as the store call is held.
     assert (await asyncio.wait_for(door.get("/openapi.json"), 10)).status == 200
     assert not held.released.is_set()
+
+
+@pytest.fixture
+def tenants(monkeypatch: pytest.MonkeyPatch) -> list[Hashable]:
+    """The tenants of all requests, in their order."""
+    tenants: list[Hashable] = []
+    acquire = FairQueue.try_acquire
+
+    def note(queue: FairQueue, tenant: Hashable) -> bool:
+        tenants.append(tenant)
+        return acquire(queue, tenant)
+
+    monkeypatch.setattr(FairQueue, "try_acquire", note)
+    return tenants
+
+
+@pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(("target", "queues"), [("/ui/", 1), ("http://h/ui/", 0), ("/%75i/", 0)])
+async def test_a_session_has_one_queue_at_most_whatever_is_sent_with_it(
+    door: FrontDoor, tenants: list[Hashable], target: str, queues: int
+) -> None:
+    client = await sign_in(door)
+    ((name, value),) = client.cookies.items()
+    wire = await Wire.open(door)
+    tenants.clear()
+    for number in range(5):
+        lines = (
+            f"GET {target} HTTP/1.1",
+            f"Host: {urlsplit(door.base).netloc}",
+            f"Cookie: {name}={value}; junk={number}",
+            f"Authorization: Bearer {number}",
+        )
+        head = "\r\n".join((*lines, "", "")).encode()
+        for _ in range(2):
+            assert (await wire.ask(head))[0] == 200
+    assert len({tenant for tenant in tenants if has_own_queue(tenant)}) == queues
+    await wire.close()
+
+
+@pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
+async def test_all_sessions_of_a_key_share_one_queue(
+    door: FrontDoor, tenants: list[Hashable]
+) -> None:
+    first = await sign_in(door)
+    for client in (first, Client(door), Client(door)):
+        if client is not first:
+            await client.sign_in()
+        for _ in range(2):
+            assert (await client.get("/ui/")).status == 200
+    assert len({tenant for tenant in tenants if has_own_queue(tenant)}) == 1

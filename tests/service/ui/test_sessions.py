@@ -170,6 +170,17 @@ async def test_a_forged_session_is_not_accepted(client: Client) -> None:
         assert (await client.get("/ui/")).status == 303
 
 
+async def test_a_session_has_no_second_spelling(client: Client) -> None:
+    await client.sign_in()
+    ((name, value),) = client.cookies.items()
+    # A decoder of base64 skips what is not of its alphabet.
+    for spelling in (f"{value[:9]}!{value[9:]}", f"{value}=", f"{value}==AA"):
+        client.cookies[name] = spelling
+        assert (await client.get("/ui/")).status == 303
+    client.cookies[name] = value
+    assert (await client.get("/ui/")).status == 200
+
+
 async def test_the_api_takes_no_session_and_the_dashboard_no_header(client: Client) -> None:
     await client.sign_in()
     assert (await client.get(QUARANTINES)).status == 403

@@ -17,6 +17,9 @@ from service.cache.confirmed import CacheUnavailableError, ConfirmedValues
 MAX_MEMORY_BYTES: Final = 64 * 1024 * 1024
 MAX_FILES: Final = 10_000
 
+# How long a file may take to be written. One that is older was left by a process that died.
+_WRITTEN_WITHIN_SECONDS: Final = 60.0
+
 
 class MemoryValues(ConfirmedValues):
     """Values of this process alone, which end with it."""
@@ -95,14 +98,19 @@ def _remove(path: Path) -> None:
 
 def _sweep(folder: Path) -> None:
     ends: list[tuple[float, Path]] = []
+    now = time.time()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 # Another process may remove it meanwhile.
                 with suppress(FileNotFoundError):
-                    ends.append((entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)))
+                    end = entry.stat(follow_symlinks=False).st_mtime
+                    # Another sign-in may still write a file without a name. Its time is that of the
+                    # last write.
+                    if not entry.name.startswith(".") or end <= now - _WRITTEN_WITHIN_SECONDS:
+                        ends.append((end, Path(entry.path)))
         ends.sort()
-        now, surplus = time.time(), len(ends) - MAX_FILES
+        surplus = len(ends) - MAX_FILES
         for number, (end, path) in enumerate(ends):
             if end > now and number >= surplus:
                 break

@@ -171,8 +171,12 @@ class Cache:
         versions: Versions,
         read: Callable[[], Coroutine[Any, Any, V | None]],
         codec: Codec[V],
+        holds: Callable[[V], bool],
     ) -> V | None:
-        """Read the store once for all concurrent requests for this key, and cache the result."""
+        """Read the store once for all concurrent requests for this key, and cache the result.
+
+        A request that joins a read in progress gets its result if that `holds`.
+        """
 
         async def run() -> V | None:
             began = time.monotonic()
@@ -187,8 +191,10 @@ class Cache:
             return value
 
         # A read that began before this request may have missed a row that exists by now: a new row
-        # does not change any version.
-        return await self._single_flight.share((key.name, versions), run, _is_there)
+        # does not change any version. Nor does time, which may have ended what the read found.
+        return await self._single_flight.share(
+            (key.name, versions), run, lambda found: found is not None and holds(found)
+        )
 
     async def read(
         self, key: CacheKey, read: Callable[[], Coroutine[Any, Any, V | None]]
@@ -208,10 +214,6 @@ class Cache:
 
 
 _NOTHING: Final = Snapshot()
-
-
-def _is_there(value: object) -> bool:
-    return value is not None
 
 
 def _always(_value: object) -> bool:
@@ -314,7 +316,7 @@ class CacheSession:
         reads.store += 1
         if versions is None:
             return await self._cache.read(key, read)
-        return await self._cache.load(key, versions, read, codec)
+        return await self._cache.load(key, versions, read, codec, holds)
 
     async def _shared(self, key: CacheKey) -> bytes | None:
         if key.name in self._looked_up:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -72,6 +73,32 @@ async def test_of_too_many_files_the_first_to_expire_go(
         await values.keep(f"a{number}", b"x", HOUR + number)
     await values.sweep()
     assert names_in(tmp_path) == ["a3", "a4", "a5"]
+
+
+@pytest.mark.parametrize("most", [0, 10])
+async def test_a_file_that_is_being_written_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(local_values, "MAX_FILES", most)
+    set_times = os.utime
+
+    def sweep_before(path: Path, times: tuple[float, float]) -> None:
+        local_values._sweep(tmp_path)
+        set_times(path, times)
+
+    monkeypatch.setattr(os, "utime", sweep_before)
+    values = FolderValues(tmp_path)
+    await values.keep("a1", b"x", HOUR)
+    assert await values.find("a1") == b"x"
+
+
+async def test_a_file_that_a_process_died_over_is_removed_after_a_minute(tmp_path: Path) -> None:
+    left, written = tmp_path / ".left", tmp_path / ".written"
+    for path, seconds in ((left, 90), (written, 30)):
+        path.touch()
+        os.utime(path, (time.time() - seconds,) * 2)
+    await FolderValues(tmp_path).sweep()
+    assert names_in(tmp_path) == [".written"]
 
 
 async def test_only_this_user_reads_the_files(tmp_path: Path) -> None:

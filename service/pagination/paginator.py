@@ -216,8 +216,8 @@ def links(
     fields together are too long, links are left out; those in the reading direction are kept first.
 
     Raises:
-        Problem: 400 if links need the `Host` header and it is malformed; 414 if a link would be
-            too long.
+        Problem: 400 if links need the host of the request and it is malformed; 414 if a link would
+            be too long.
     """
     base = public_url if public_url is not None else f"http://{_host(request)}"
     path = encode_raw(request.rel_url.raw_path)
@@ -275,6 +275,9 @@ def _fitting(values: Mapping[str, str], *, backward: bool) -> Iterator[str]:
 
 def _host(request: web.Request) -> str:
     hosts = request.headers.getall("Host", ())
+    if len(hosts) == 1 and not request.raw_path.startswith("/"):
+        # The target is a whole URL. Its host counts, not the header: RFC 9112, section 3.2.2.
+        hosts = [request.url.host_port_subcomponent or ""]
     # RFC 9112, section 3.2, requires a 400 here.
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise Problem(400, "exactly one well-formed Host header is required")

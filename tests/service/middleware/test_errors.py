@@ -99,11 +99,11 @@ async def test_a_host_that_is_none_is_a_bad_request(shared_door: FrontDoor, host
     assert (await shared_door.get(LOGS, Host=host)).status == 400
 
 
-async def test_a_target_in_absolute_form_takes_its_links_from_the_host_header(
+async def test_a_target_in_absolute_form_takes_its_links_from_its_own_host(
     shared_door: FrontDoor,
 ) -> None:
     sent = (
-        f"GET http://elsewhere.example{LOGS} HTTP/1.1\r\nHost: ci.example\r\n"
+        f"GET http://ci.example{LOGS} HTTP/1.1\r\nHost: elsewhere.example\r\n"
         f"Connection: close\r\nAuthorization: Bearer {shared_door.key}\r\n\r\n"
     )
     status, headers, _ = await exchange(shared_door, sent.encode())

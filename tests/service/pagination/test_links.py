@@ -24,6 +24,7 @@ from tests.builders import (
 )
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
+from tests.service.wire import Wire
 
 
 async def fill(door: FrontDoor) -> None:
@@ -87,6 +88,28 @@ async def test_without_a_public_url_they_are_built_from_the_host_header(door: Fr
     for host in ("ci.example", "ci.example:81", "[::1]:8080", "127.0.0.1"):
         answer = await door.get(LOGS, Host=host)
         assert answer.links["first"].startswith(f"http://{host}{LOGS}?cursor=")
+
+
+@pytest.mark.parametrize("host", ["ci.example:81", "[::1]:8080"])
+async def test_the_host_of_a_whole_url_counts_more_than_the_header(
+    door: FrontDoor, host: str
+) -> None:
+    wire = await Wire.open(door)
+    # The header is `Host: a`.
+    for _ in range(3):
+        status, fields, _ = await wire.ask(wire.head(f"http://{host}{LOGS}"))
+        assert status == 200
+        assert fields["link"].startswith(f"<http://{host}{LOGS}?cursor=")
+    await wire.close()
+
+
+@pytest.mark.parametrize("host", ["not!a!host", "user:secret@", "a" * 256])
+async def test_a_whole_url_without_a_usable_host_is_refused(door: FrontDoor, host: str) -> None:
+    wire = await Wire.open(door)
+    status, _, body = await wire.ask(wire.head(f"http://{host}{LOGS}"))
+    assert status == 400
+    assert b"secret" not in body
+    await wire.close()
 
 
 @pytest.mark.parametrize("target", [LOGS, f"{SEARCH}?test_name=*", f"{QUARANTINES}?per_page=5"])

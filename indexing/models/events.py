@@ -7,11 +7,15 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, NamedTuple
 
+from indexing.models.paging import Page
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds
 
 # A longer trigger is stored only in the body of the event: no filter finds it, no facet counts it.
 MAX_TRIGGER_LENGTH: Final = 255
+# A page ends once it has this many bytes of events. An event may have a megabyte, and a process
+# holds many pages until their clients have read them.
+MOST_PAGE_BYTES: Final = 8 * 1024 * 1024
 
 
 class Outcome(Enum):
@@ -93,3 +97,20 @@ class EventQuery:
     triggers_excluded: tuple[str, ...] = ()
     outcomes_excluded: tuple[Outcome, ...] = ()
     pull_requests_excluded: tuple[int, ...] = ()
+
+
+def fit_page(page: Page[EventRow], *, backward: bool) -> Page[EventRow]:
+    """Return the rows next to the anchor that have `MOST_PAGE_BYTES` together, at least one."""
+    size = sum([len(body) for _, _, body in page.rows])
+    if size <= MOST_PAGE_BYTES:
+        return page
+    rows = page.rows[::-1] if backward else page.rows
+    count = size = 0
+    for row in rows:
+        size += len(row.body)
+        if count and size > MOST_PAGE_BYTES:
+            break
+        count += 1
+    if backward:
+        return Page(page.rows[-count:], has_previous=True, has_next=page.has_next)
+    return Page(page.rows[:count], has_previous=page.has_previous, has_next=True)

@@ -152,6 +152,8 @@ class Reader(InsightReader, KeyReader, Protocol):
     ) -> Page[EventRow]:
         """Return one page of the log, newest first; an empty page for an unknown repository.
 
+        It has at most `limit` events and `MOST_PAGE_BYTES`, or a single event.
+
         Raises:
             StaleKeyError: retention has removed the row of the anchor.
         """

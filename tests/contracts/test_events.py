@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from indexing.errors import StaleKeyError, UnknownRepositoryError
-from indexing.models.events import EventKey, EventQuery, EventRow, Outcome, StoredEvent
+from indexing.models.events import (
+    MOST_PAGE_BYTES,
+    EventKey,
+    EventQuery,
+    EventRow,
+    Outcome,
+    StoredEvent,
+)
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.interface import EventOutcome, Store
@@ -287,3 +294,33 @@ async def test_a_call_may_write_events_of_very_many_months(store: Store) -> None
     assert await write(store, *events) == [EventOutcome.WRITTEN] * 30
     query = ask(received_from=moments[0], received_to=moments[-1])
     assert await ids(store, query, 1_000) == [*range(28, -1, -1)]
+
+
+async def test_a_page_of_large_events_ends_early_and_a_walk_misses_none(store: Store) -> None:
+    """Otherwise one page could have a hundred megabytes."""
+    for start in range(0, 24, 8):
+        large = [
+            make_event(n, after(seconds=n), metadata={"message": "x" * 1_000_000})
+            for n in range(start, start + 8)
+        ]
+        await write(store, *large)
+    page = await store.list_events(ask(), Anchor(), 100)
+    assert sum(len(row.body) for row in page.rows) <= MOST_PAGE_BYTES
+    assert [row.key.id for row in page.rows] == [23, 22, 21, 20, 19, 18, 17, 16]
+    assert page.has_next
+    anchor: Anchor[EventKey] = Anchor()
+    walked: list[int] = []
+    while True:
+        page = await store.list_events(ask(), anchor, 20)
+        assert page.has_previous is bool(walked)
+        walked += [row.key.id for row in page.rows]
+        if not page.has_next:
+            break
+        anchor = Anchor(page.rows[-1].key)
+    assert walked == [*range(23, -1, -1)]
+    last = await store.list_events(ask(), Anchor(backward=True), 20)
+    assert [row.key.id for row in last.rows] == [7, 6, 5, 4, 3, 2, 1, 0]
+    assert (last.has_previous, last.has_next) == (True, False)
+    before = await store.list_events(ask(), Anchor(last.rows[0].key, backward=True), 20)
+    assert [row.key.id for row in before.rows] == [15, 14, 13, 12, 11, 10, 9, 8]
+    assert (before.has_previous, before.has_next) == (True, True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from indexing.errors import StaleKeyError
 from indexing.identifiers import derive_event_row_id
-from indexing.models.events import EventKey, EventQuery, EventRow
+from indexing.models.events import EventKey, EventQuery, EventRow, fit_page
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
@@ -124,7 +124,7 @@ async def _read_page(
         retention = (await cluster.control.read()).retention
     if beside is not None and not there and retention.reaches(beside.values[0]):
         raise StaleKeyError("retention dropped the event that this page was to continue from")
-    return page
+    return fit_page(page, backward=anchor.backward)
 
 
 def _row_of(hit: paging.Hit) -> EventRow:

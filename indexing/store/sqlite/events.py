@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from indexing.errors import StaleKeyError
-from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent
+from indexing.models.events import EventKey, EventQuery, EventRow, StoredEvent, fit_page
 from indexing.models.paging import Anchor, Page
 from indexing.store.interface import EventOutcome
 from indexing.store.sqlite.arrivals import find_next_row_id
@@ -115,9 +115,10 @@ def list_events(
         sql, parameters = _select(query, plan, repository_id, rows)
         return list(map(_make_row, connection.execute(sql, parameters)))
 
-    return read_page(
+    page = read_page(
         fetch, _ORDER, anchor=anchor, key_of=_key_columns, ascending=False, limit=limit
     )
+    return fit_page(page, backward=anchor.backward)
 
 
 def _complement(connection: sqlite3.Connection, repository_id: int, plan: EventPlan) -> EventPlan:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
+from indexing.errors import InvalidValueError
 from indexing.models.events import MAX_TRIGGER_LENGTH
 from indexing.timestamps import format_timestamp, parse_timestamp
 from service.ui.event_view import FROM, TO, EventView
@@ -31,6 +32,9 @@ _FACETS: Final = (
 # Further values of a facet that a page lists. The rest can be found by typing.
 _MORE: Final = 30
 _MAX_CHOSEN: Final = 20
+# The range of the API without a start, and the first moment that it can have.
+_DEFAULT_RANGE: Final = timedelta(days=1)
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +191,15 @@ def _around(
 def _chosen_part(view: EventView) -> tuple[datetime, datetime] | None:
     if view.around is None:
         return None
-    # The API has checked both before this is drawn.
-    end = parse_timestamp(view.received_to or view.around[1])
-    start = view.received_from
-    return (parse_timestamp(start) if start else end - timedelta(days=1)), end
+    try:
+        end = parse_timestamp(view.received_to or view.around[1])
+        if view.received_from:
+            return parse_timestamp(view.received_from), end
+    except InvalidValueError:
+        # The API has refused the range of the view, but counted the range around it.
+        return None
+    # As the API fills it in: a day before the end, but not before the year 1.
+    return max(end, _BEGINNING + _DEFAULT_RANGE) - _DEFAULT_RANGE, end
 
 
 def _list_ticks(starts: Sequence[datetime], ends: Sequence[datetime]) -> list[str]:

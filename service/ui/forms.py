@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import aclosing
+import asyncio
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import aclosing, contextmanager, nullcontext
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
 
+from indexing.fairness import current_tenant
 from service.http import problems
 from service.http.problems import Problem
 from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
+from service.middleware.admission_control import ADMISSION_CONTROL
 from service.ui.session import Session
 
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 PROOF_FIELD: Final = "csrf"
 _MAX_FIELDS: Final = 300
+# A form of the largest size takes this long at 50 kilobits a second.
+FORM_SECONDS: Final = 10.0
+# How many forms of one tenant may be on their way. All people who are not signed in are one tenant,
+# and theirs hold 16 MiB at most, an eighth of the room for all request bodies.
+MAX_UNREAD_PER_TENANT: Final = 256
+
+# The forms of this process that are on their way.
+_unread: Final[Counter[Hashable]] = Counter()
 
 Fields = Mapping[str, list[str]]
 
@@ -28,13 +40,14 @@ async def read_form(
 
     Raises:
         Problem: 403 if another site or another session sent the form; 400, 413 or 415 if it cannot
-            be read.
+            be read; 503 if too many forms are on their way.
     """
     if not _is_same_origin(request, public_url):
         raise Problem(403, "this form was sent by another site")
-    receiving = request.app[LIMITER].receive(request, (FORM_TYPE,), SMALL_BODY_BYTES)
-    async with receiving as body, aclosing(body.read(_parse)) as values:
-        fields = await anext(values)
+    # Most forms arrive with their head. Then nobody is waited for, and the slot is kept.
+    has_arrived = request.content.is_eof()
+    with nullcontext() if has_arrived else _without_slot(request):
+        fields = await _receive(request)
     if session is None or not session.owns_form(first(fields, PROOF_FIELD)):
         raise Problem(403, "this form is too old, or of another session; go back, reload the page")
     return fields
@@ -43,6 +56,44 @@ async def read_form(
 def first(fields: Fields, name: str) -> str:
     """Return the first value of a field, without surrounding spaces; empty if there is none."""
     return fields.get(name, [""])[0].strip()
+
+
+@contextmanager
+def _without_slot(request: web.Request) -> Iterator[None]:
+    """Release the slot of a request, because its form takes as long as the client takes.
+
+    Clients without a credential could otherwise hold all slots by sending nothing.
+
+    Raises:
+        Problem: 503 if too many forms of the tenant are on their way.
+    """
+    tenant = current_tenant.get()
+    if _unread[tenant] >= MAX_UNREAD_PER_TENANT:
+        # As the limiter refuses bodies of any kind.
+        raise problems.unavailable("too many uploads at once, retry later")
+    request.app[ADMISSION_CONTROL].release_slot(request)
+    _unread[tenant] += 1
+    try:
+        yield
+    finally:
+        _unread[tenant] -= 1
+        if not _unread[tenant]:
+            del _unread[tenant]
+
+
+async def _receive(request: web.Request) -> Fields:
+    receiving = request.app[LIMITER].receive(request, (FORM_TYPE,), SMALL_BODY_BYTES)
+    try:
+        async with (
+            asyncio.timeout(FORM_SECONDS),
+            receiving as body,
+            aclosing(body.read(_parse)) as values,
+        ):
+            return await anext(values)
+    except TimeoutError as error:
+        raise problems.malformed(
+            f"the form did not arrive within {FORM_SECONDS:.0f} seconds"
+        ) from error
 
 
 def _parse(content: bytes) -> Iterator[Fields]:
@@ -59,7 +110,10 @@ def _is_same_origin(request: web.Request, public_url: str | None) -> bool:
     origins = request.headers.getall("Origin", ())
     if len(origins) != 1:
         return False
-    origin = urlsplit(origins[0])
+    try:
+        origin = urlsplit(origins[0])
+    except ValueError:
+        return False
     if origin.scheme not in ("http", "https") or not origin.netloc:
         return False
     if public_url is not None:

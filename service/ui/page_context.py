@@ -17,7 +17,9 @@ from indexing.identifiers import derive_test_id
 from indexing.names import RepositoryName
 from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
+from service.cache.confirmed import CacheUnavailableError
 from service.context import CONTEXT, REQUEST_ID
+from service.http import problems
 from service.http.operations import Operation
 from service.middleware.access import OPERATIONS
 from service.middleware.rate_limit import RateLimit
@@ -77,11 +79,19 @@ class PageContext:
         return await find_of_session(self.request, self.session, tokens, wanted, rate_limit)
 
     async def find_present_principal(self) -> Principal | None:
-        """Look up the signed-in principal again, for a stream that outlives its session or key."""
+        """Look up the signed-in principal again, for a stream that outlives its session or key.
+
+        Raises:
+            Problem: 503 if access cannot be checked now: a stream goes on for a while then.
+        """
         now = self.request.app[CONTEXT].clock()
         if self.session is None or self.session.ends_at <= now:
             return None
-        return await self.find_principal()
+        try:
+            return await self.find_principal()
+        except CacheUnavailableError as error:
+            detail = "the sessions of tokens are unavailable, retry later"
+            raise problems.unavailable(detail) from error
 
     def open_api(self, principal: Principal) -> Api:
         """Return the API as this principal may use it."""

@@ -10,7 +10,7 @@ from service.http.field_errors import FieldError
 from service.http.problems import Problem
 from service.http.targets import CURSOR_BYTES
 from service.openapi import build_document
-from service.ui.event_counts import list_facets
+from service.ui.event_counts import draw_histogram, list_facets
 from service.ui.event_view import (
     FROM,
     MAX_FILTERS_LENGTH,
@@ -103,6 +103,31 @@ def test_a_facet_offers_no_view_that_would_be_refused() -> None:
         assert query is not None
         long = f"{query}&received_from={'9' * 40}&received_to={'9' * 40}&around_from={'9' * 40}"
         EventView.read(f"{long}&around_to={'9' * 40}&cursor={'c' * CURSOR_BYTES}&event={2**63}")
+
+
+@pytest.mark.parametrize(
+    ("ranged", "is_inside"),
+    [
+        ("received_to=2026-01-01T10:00:00Z", True),
+        ("received_to=2026-01-05", False),
+        # There is no day before it.
+        ("received_to=0001-01-01", False),
+        # The API refuses these ranges, but not the one around them.
+        ("received_to=soon", False),
+        ("received_from=soon", False),
+    ],
+)
+def test_a_bar_is_marked_if_the_range_of_the_view_has_a_part_of_it(
+    ranged: str, is_inside: bool
+) -> None:
+    around = "around_from=2026-01-01T00:00:00Z&around_to=2026-01-02T00:00:00Z"
+    counts = {
+        "histogram": [{"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z", "count": 1}],
+        "interval_size_seconds": 86_400,
+        "total": 1,
+    }
+    histogram = draw_histogram(counts, EventView.read(f"{ranged}&{around}"), {})
+    assert [bar.is_inside for bar in histogram.bars] == [is_inside]
 
 
 def test_a_tree_is_bounded_in_depth_members_and_characters() -> None:

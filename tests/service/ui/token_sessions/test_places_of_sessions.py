@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from service.config.settings import Settings
-from tests.builders import FOREIGN, GADGETS, WIDGETS, after, load_names
+from tests.builders import FOREIGN, GADGETS, WIDGETS, after, load_names, make_event
 from tests.service.conftest import open_door
-from tests.service.ui.test_event_tail import tail
+from tests.service.ui.test_event_tail import read_until, tail
 from tests.service.ui.test_sessions import Client
 from tests.service.ui.token_sessions.conftest import (
     HOME,
@@ -165,3 +166,27 @@ async def test_a_live_tail_ends_once_the_token_is_revoked(
         await answer.read()
     async with tail(client) as answer:
         assert answer.status == 303
+
+
+@pytest.mark.parametrize("stack", ["redis"], indirect=True)
+async def test_a_live_tail_goes_on_while_redis_does_not_answer(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from service.cache.redis_connection import RedisConnection
+
+    monkeypatch.setattr("service.handlers.event_stream.CHECK_SECONDS", 0.02)
+    checked = asyncio.Event()
+
+    async def fail(_connection: object, keys: tuple[bytes, ...]) -> Any:
+        if any(b":confirmed:" in key for key in keys):
+            checked.set()
+
+    await client.door.store.ensure_repository(WIDGETS)
+    await sign_in(client)
+    async with tail(client) as answer:
+        await read_until(answer, b"retry")
+        with monkeypatch.context() as broken:
+            broken.setattr(RedisConnection, "get", fail)
+            await checked.wait()
+            await client.door.store.write_events([make_event(1)])
+            await read_until(answer, b'"id":1,')

@@ -46,15 +46,15 @@ class AttemptMerger:
         self._waiting: deque[_Waiting] = deque()
         self._passed: dict[str, _Waiting] = {}
 
-    def start_suite(self, *, is_pytest: bool) -> None:
-        self.end_suite()
-        self._is_pytest = is_pytest
+    def enter_suite(self, *, is_pytest: bool) -> None:
+        """Pass on what is left of the suite before; the next cases are of this one.
 
-    def end_suite(self) -> None:
-        """Pass on what is left of the suite."""
+        That is a suite that begins, or one that goes on after a suite within it.
+        """
         self._failed.clear()
         while self._waiting:
             self._give_first()
+        self._is_pytest = is_pytest
 
     def add(self, case: ReportCase | RefusedCase) -> None:
         """Take a finished case."""

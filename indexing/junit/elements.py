@@ -187,7 +187,7 @@ class CaseCollector:
         elif name in _SUITES:
             suite = self._suites[-1].enclose_suite(attributes)
             self._suites.append(suite)
-            self._attempts.start_suite(is_pytest=suite.is_pytest)
+            self._attempts.enter_suite(is_pytest=suite.is_pytest)
         elif self._depth == 1:
             raise ReportError(
                 f"not a JUnit report: its root is <{_shorten(name)}>, "
@@ -212,7 +212,7 @@ class CaseCollector:
             self._case = None
         else:
             self._suites.pop()
-            self._attempts.end_suite()
+            self._attempts.enter_suite(is_pytest=self._suites[-1].is_pytest)
 
     def data(self, text: str) -> None:
         self.stirred = True

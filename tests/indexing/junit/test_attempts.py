@@ -64,6 +64,12 @@ def test_equal_names_of_different_suites_are_executions_of_their_own() -> None:
     assert not second.needed_retries
 
 
+def test_a_suite_within_another_does_not_change_how_that_one_goes_on() -> None:
+    inner = f'<testsuite name="pytest">{PASSED * 2}</testsuite>'
+    found = read_cases(f'<testsuite name="unit">{PASSED * 2}{inner}{PASSED * 2}</testsuite>')
+    assert [each.needed_retries for each in found] == [False, False, True, False, False]
+
+
 def test_a_suite_of_many_tests_loses_none() -> None:
     cases = "".join(f'<testcase name="t{number}"/>' for number in range(1_000))
     found = read_cases(f'<testsuite name="pytest">{cases}</testsuite>')

@@ -38,11 +38,17 @@ def run_step(step: dict[str, Any], environment: dict[str, str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def run(tmp_path: Path, system: str = "Linux", commands: str = "bin", **inputs: str) -> list[str]:
-    """Run the last step with a command that prints its arguments, one a line."""
+def run(
+    tmp_path: Path,
+    system: str = "Linux",
+    commands: str = "bin",
+    script: str = PRINT,
+    **inputs: str,
+) -> list[str]:
+    """Run the last step with a command that, by default, prints its arguments, one a line."""
     values = {name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()}
     values |= {name.replace("_", "-"): value for name, value in inputs.items()}
-    put(tmp_path / "mergewatch" / commands / "mergewatch")
+    put(tmp_path / "mergewatch" / commands / "mergewatch", script)
     step = ACTION["runs"]["steps"][-1]
     environment = {
         name: values[expression.removeprefix("${{ inputs.").removesuffix(" }}")]
@@ -87,6 +93,11 @@ def test_only_set_inputs_become_options(tmp_path: Path) -> None:
     assert run(tmp_path, paths="reports/", job="unit") == [
         *("ci", "junit", "--job", "unit", "--timeout", "120", "--", "reports/")
     ]
+
+
+def test_an_empty_token_is_not_a_missing_one(tmp_path: Path) -> None:
+    script = '#!/bin/sh\necho "token: ${MERGEWATCH_TOKEN-missing}"\n'
+    assert run(tmp_path, script=script, paths="a", token="") == ["token: "]
 
 
 def test_inputs_are_data_and_never_shell(tmp_path: Path) -> None:

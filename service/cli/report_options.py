@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -92,6 +93,15 @@ def make_requests(
         )
         for path in paths
     ]
+
+
+def is_without_secret(settings: Settings) -> bool:
+    """Whether MERGEWATCH_URL is set, and MERGEWATCH_TOKEN only to a blank text.
+
+    CI sets it so where it gives no secrets away, as in pull requests from forks.
+    """
+    is_named = "MERGEWATCH_TOKEN" in os.environ
+    return settings.url is not None and settings.token is None and is_named
 
 
 def check_upload_settings(settings: Settings) -> None:

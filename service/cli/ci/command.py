@@ -18,14 +18,15 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from mergewatch.client import AsyncClient, ClientError, ProblemError
 from service.cli.ci import github
-from service.cli.ci.decision import Decision, decide, decide_alone
+from service.cli.ci.decision import Decision, TestResults, decide, decide_alone
 from service.cli.ci.report import print_decision
-from service.cli.ci.sink import CollectingSink
+from service.cli.ci.sink import CollectingSink, ResultCollector
 from service.cli.ci_job import find_ci_job, make_run
 from service.cli.output import RefusalList, print_count, visible
 from service.cli.parameters import STORED_NAME, optional_repository_option
 from service.cli.report_options import (
     check_upload_settings,
+    is_without_secret,
     make_requests,
     pop_framework_options,
     run_options,
@@ -89,11 +90,13 @@ def ci_junit(
 
     The exit status is 0 if no test failed or every failed test is quarantined on the target branch.
     It is 1 if another test failed, if there is no result, if a report cannot be read, or if the
-    test command failed although no test did. If the service cannot be reached, the job keeps the
-    result of its tests, and a warning is printed.
+    test command failed although no test did. If the service cannot be reached, or MERGEWATCH_TOKEN
+    is set but empty, the job keeps the result of its tests, and a warning is printed.
     """
     settings = load_settings()
-    check_upload_settings(settings)
+    without_secret = is_without_secret(settings)
+    if not without_secret:
+        check_upload_settings(settings)
     framework_options = pop_framework_options(options)
     facts = find_ci_job()
     missing = () if paths else ("PATH",)
@@ -104,7 +107,10 @@ def ci_junit(
         paths, repository, run, options["started_at"], framework_options, workspace
     )
     check = _JobCheck(requests, test_exit_code)
-    if settings.url is None or settings.token is None:
+    if without_secret:
+        reason = "MERGEWATCH_TOKEN is empty, as in pull requests from forks: nothing is uploaded"
+        decision = asyncio.run(check.run_alone(reason))
+    elif settings.url is None or settings.token is None:
         decision = with_store(
             lambda store: check.run(
                 store, lambda: _read_stored(store, repository, target), timeout
@@ -143,12 +149,21 @@ class _JobCheck:
             print_count(count)
             excused = await collecting.attempt(read_quarantines())
         if excused is None:
-            click.echo(f"warning: {visible(collecting.failure or '')}", err=True)
-            click.echo("warning: quarantines are unknown, so the tests decide alone", err=True)
-            return decide_alone(collecting.results, self._test_exit_code)
+            return self._decide_alone(collecting.results, collecting.failure or "")
         return decide(collecting.results, excused, self._test_exit_code)
 
-    async def _load(self, sink: CollectingSink) -> IngestCount:
+    async def run_alone(self, reason: str) -> Decision:
+        """Read the reports and decide without a service, for this reason."""
+        collector = ResultCollector()
+        await self._load(collector)
+        return self._decide_alone(collector.results, reason)
+
+    def _decide_alone(self, results: TestResults, reason: str) -> Decision:
+        click.echo(f"warning: {visible(reason)}", err=True)
+        click.echo("warning: quarantines are unknown, so the tests decide alone", err=True)
+        return decide_alone(results, self._test_exit_code)
+
+    async def _load(self, sink: ResultCollector) -> IngestCount:
         def refuse(refusal: Refusal) -> None:
             sink.results.unreadable += 1
             self.refusals.show(str(refusal))

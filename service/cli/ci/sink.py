@@ -19,15 +19,42 @@ from service.cli.upload import UploadError
 T = TypeVar("T")
 
 
-class CollectingSink:
-    """An `ExecutionSink` that collects test results and passes them on to another sink.
+class ResultCollector:
+    """An `ExecutionSink` that only collects test results; they count as unchanged."""
+
+    def __init__(self) -> None:
+        self.results = TestResults()
+
+    async def ensure_repository(self, name: RepositoryName) -> Repository | None:  # noqa: ARG002 - it stores none
+        return None
+
+    async def write_results(
+        self,
+        repository: RepositoryName,  # noqa: ARG002 - all results are of one repository
+        results: Mapping[Run, Sequence[Execution]],
+    ) -> ExecutionCount:
+        for executions in results.values():
+            self.results.add(executions)
+        return ExecutionCount(written=0, unchanged=sum(map(len, results.values())))
+
+    async def refresh_tests(
+        self,
+        now: datetime,  # noqa: ARG002 - it derives nothing
+        progress: Steps | None,  # noqa: ARG002 - as above
+        repository: RepositoryName | None,  # noqa: ARG002 - as above
+    ) -> int:
+        return 0
+
+
+class CollectingSink(ResultCollector):
+    """A collector that passes the test results on to another sink.
 
     It stops passing results on after the first failure of the other sink, or once the calls have
     taken `seconds` in total. `failure` then holds the reason.
     """
 
     def __init__(self, sink: ExecutionSink, seconds: float) -> None:
-        self.results = TestResults()
+        super().__init__()
         self.failure: str | None = None
         self._sink = sink
         self._seconds_left = seconds
@@ -40,13 +67,12 @@ class CollectingSink:
         self, repository: RepositoryName, results: Mapping[Run, Sequence[Execution]]
     ) -> ExecutionCount:
         """Collect the executions and pass them on; those not passed on count as unchanged."""
-        for executions in results.values():
-            self.results.add(executions)
+        collected = await super().write_results(repository, results)
         if self.failure is None:
             count = await self.attempt(self._sink.write_results(repository, results))
             if count is not None:
                 return count
-        return ExecutionCount(written=0, unchanged=sum(map(len, results.values())))
+        return collected
 
     async def refresh_tests(
         self, now: datetime, progress: Steps | None, repository: RepositoryName | None

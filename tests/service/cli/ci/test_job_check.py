@@ -212,6 +212,44 @@ async def test_a_refused_key_leaves_the_tests_their_result(
     assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
 
 
+@pytest.mark.parametrize("token", ["", " \n"])
+@pytest.mark.parametrize(
+    ("arguments", "cases", "code"),
+    [
+        ((), (PASSED,), 0),
+        ((), (FAILED,), 1),
+        ((), ("",), 1),
+        (("--test-exit-code=0",), (FAILED,), 0),
+        (("--test-exit-code=5",), (PASSED,), 5),
+    ],
+)
+async def test_a_pull_request_from_a_fork_gets_an_empty_key_and_keeps_its_result(
+    door: FrontDoor,
+    check: JobCheck,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    token: str,
+    arguments: tuple[str, ...],
+    cases: tuple[str, ...],
+    code: int,
+) -> None:
+    await quarantine(door, "b")
+    monkeypatch.setenv("MERGEWATCH_TOKEN", token)
+    monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(tmp_path / "none"))
+    result = await check(*arguments, cases=cases, code=code)
+    assert "warning: MERGEWATCH_TOKEN is empty" in result.stderr
+    assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
+    assert not (tmp_path / "none").exists()
+
+
+async def test_a_key_that_is_missing_altogether_is_wrong_usage(
+    check: JobCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MERGEWATCH_TOKEN")
+    result = await check(cases=(PASSED,), code=2)
+    assert "MERGEWATCH_URL is set without MERGEWATCH_TOKEN" in result.stderr
+
+
 @pytest.mark.slow
 async def test_a_service_that_is_down_leaves_the_tests_their_result(
     check: JobCheck, monkeypatch: pytest.MonkeyPatch
@@ -222,6 +260,25 @@ async def test_a_service_that_is_down_leaves_the_tests_their_result(
     result = await check("--timeout=1", cases=(PASSED,))
     assert "within 1 seconds" in result.stderr
     await check("--timeout=1", cases=(OTHER,), code=1)
+
+
+@pytest.mark.parametrize("row", ["1", "{}"])
+async def test_a_service_that_is_no_mergewatch_leaves_the_tests_their_result(
+    check: JobCheck, monkeypatch: pytest.MonkeyPatch, row: str
+) -> None:
+    async def respond(request: web.Request) -> web.Response:
+        if request.method == "POST":
+            return web.Response(content_type="application/x-protobuf")
+        text = f'{{"quarantined_tests": [{row}]}}'
+        return web.Response(text=text, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_route("*", "/{anything:.*}", respond)
+    async with TestServer(app) as server:
+        monkeypatch.setenv("MERGEWATCH_URL", str(server.make_url("")))
+        result = await check(cases=(FAILED,), code=1)
+    assert "is not a mergewatch service\n" in result.stderr
+    assert "the tests decide alone" in result.stderr
 
 
 async def test_a_service_that_is_slow_is_not_waited_for(

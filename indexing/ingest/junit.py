@@ -18,6 +18,7 @@ from indexing.errors import InvalidValueError
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.report_files import ReportFile
+from indexing.ingest.report_folders import find_reports
 from indexing.junit.cases import RefusedCase, ReportCase, ReportError
 from indexing.models.executions import MAX_ATTEMPT, Execution, Run
 from indexing.models.repositories import Repository
@@ -31,8 +32,6 @@ from indexing.yielding import LoopYielder
 BATCH_EXECUTIONS: Final = 2_000
 # The characters of stack traces and messages from which a batch is full, to bound its memory.
 BATCH_TEXT: Final = 4 * 1024 * 1024
-
-_SUFFIXES: Final = (".xml", ".xml.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,19 +345,15 @@ def _expand(request: ReportRequest | Refusal) -> Iterator[ReportRequest | Refusa
     if isinstance(request, Refusal) or not _is_folder(request.path):
         yield request
         return
-    unreadable: list[OSError] = []
-    found = False
-    for folder, subfolders, files in os.walk(request.path, onerror=unreadable.append):
-        subfolders.sort()
-        for name in sorted(files):
-            path = Path(folder, name)
-            # Skip pipes and devices: opening one could block for ever.
-            if name.lower().endswith(_SUFFIXES) and path.is_file():
-                found = True
-                yield replace(request, path=path)
-    for error in unreadable:
-        yield Refusal(name_file(Path(error.filename)), None, f"cannot be read: {error.strerror}")
-    if not found and not unreadable:
+    is_empty = True
+    for found in find_reports(request.path):
+        is_empty = False
+        if isinstance(found, OSError):
+            file = name_file(Path(found.filename))
+            yield Refusal(file, None, f"cannot be read: {found.strerror}")
+        else:
+            yield replace(request, path=found)
+    if is_empty:
         yield Refusal(name_file(request.path), None, "the folder holds no .xml or .xml.gz file")
 
 

@@ -209,6 +209,35 @@ async def test_a_folder_is_walked_in_order_for_reports_alone(store: Store, folde
     ]
 
 
+@pytest.mark.parametrize("name", ["link.xml", "link"])
+async def test_a_link_that_cannot_be_read_is_refused_and_the_rest_of_the_folder_lands(
+    store: Store, folder: Path, name: str
+) -> None:
+    # No permission gives an error too, but does not bind root.
+    (folder / name).symlink_to("x" * 300)
+    write_report(folder / "a.xml", "one")
+    write_report(folder / "z.xml", "two")
+    count, (refusal,) = await ingest(store, request_for(folder))
+    assert count == IngestCount(read=3, written=2, refused=1)
+    assert refusal.file == str(folder / name)
+    assert refusal.reason.startswith("cannot be read: ")
+
+
+async def test_linked_folders_are_read_once_and_loops_end(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    write_report(elsewhere / "b.xml", "linked")
+    write_report(folder / "a.xml", "own")
+    for name in ("1", "2"):
+        (folder / name).symlink_to(elsewhere)
+    (elsewhere / "loop").symlink_to(folder)
+    count, refused = await ingest(store, request_for(folder))
+    assert (count, refused) == (IngestCount(read=2, written=2), [])
+    assert await count_of(store, "linked") == 1
+
+
 async def test_a_folder_without_reports_is_refused(store: Store, folder: Path) -> None:
     _, (refusal,) = await ingest(store, request_for(folder))
     assert refusal.file == str(folder)

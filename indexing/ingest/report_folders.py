@@ -1,0 +1,42 @@
+"""Finds the report files in a folder. Opens none of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_SUFFIXES: Final = (".xml", ".xml.gz")
+
+
+def find_reports(top: Path) -> Iterator[Path | OSError]:
+    """Yield the reports in a folder and its subfolders, and the errors of what cannot be read.
+
+    Links are followed. A folder is read once, however many links lead to it, so loops end.
+    """
+    seen: set[tuple[int, int]] = set()
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        subfolders: list[Path] = []
+        try:
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+        except OSError as error:
+            yield error
+            continue
+        for entry in entries:
+            try:
+                if entry.is_dir():
+                    subfolders.append(folder / entry.name)
+                # Skip pipes and devices: opening one could block for ever.
+                elif entry.name.lower().endswith(_SUFFIXES) and entry.is_file():
+                    yield folder / entry.name
+            except OSError as error:
+                yield error
+        folders += reversed(subfolders)

@@ -27,7 +27,6 @@ from mergewatch.client.bodies import (
     StreamedEvent,
     TestDetail,
     TestGroup,
-    TestGroups,
     TestIdentity,
     TestSeries,
     TestStat,
@@ -60,7 +59,7 @@ from mergewatch.client.filters import (
 )
 from mergewatch.client.lines import LineBuffer, LineTooLongError, MessageReader
 from mergewatch.client.links import next_query
-from mergewatch.client.parsing import parse_object
+from mergewatch.client.parsing import parse_object, parse_rows
 from mergewatch.client.requests import (
     encode_body,
     encode_query,
@@ -140,7 +139,7 @@ class AsyncClient:
     ) -> EventAggregate:
         """Count events: in total, over time, and by value."""
         path = events_path(repository, "aggregate")
-        return cast("EventAggregate", await self._get(path, encode_query(filters)))
+        return cast("EventAggregate", await self._get(path, "total", encode_query(filters)))
 
     def search_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestFilters]
@@ -162,16 +161,17 @@ class AsyncClient:
         """Return the number of rows that match, counted up to 10,000."""
         values = {"test_name": test_name, **filters, "include": "total", "per_page": 1}
         path = tests_path(repository, "search", "tests")
-        return cast("TestTotal", await self._get(path, encode_query(values)))
+        return cast("TestTotal", await self._get(path, "tests", encode_query(values)))
 
     async def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
         """Return one test, summed up over all its pipelines and jobs."""
-        return cast("TestDetail", await self._get(tests_path(repository, "tests", test_id)))
+        path = tests_path(repository, "tests", test_id)
+        return cast("TestDetail", await self._get(path, "test_id"))
 
     async def get_test_health(self, repository: str, test_id: UUID | str) -> HealthReport:
         """Return the health of a test in each job, with the reasons."""
         path = tests_path(repository, "tests", test_id, "health")
-        return cast("HealthReport", await self._get(path))
+        return cast("HealthReport", await self._get(path, "jobs"))
 
     def list_executions(
         self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionFilters]
@@ -198,7 +198,7 @@ class AsyncClient:
     ) -> FailureDetail:
         """Return one failure of a test, with its newest executions and their stack traces."""
         path = tests_path(repository, "tests", test_id, "failures", failure_id)
-        return cast("FailureDetail", await self._get(path))
+        return cast("FailureDetail", await self._get(path, "latest_events"))
 
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Rows[Run]:
         """List the CI jobs with stored results, newest first."""
@@ -213,27 +213,28 @@ class AsyncClient:
     async def get_test_transitions(self, repository: str, test_id: UUID | str) -> TestTransitions:
         """Return the newest health changes of a test."""
         path = tests_path(repository, "tests", test_id, "health-transitions")
-        return cast("TestTransitions", await self._get(path))
+        return cast("TestTransitions", await self._get(path, "transitions"))
 
     async def get_stats(
         self, repository: str, stat: Stat, **filters: Unpack[StatsFilters]
     ) -> Series:
         """Return a figure about the tests of a repository, by UTC day."""
         path = tests_path(repository, "tests", "stats", stat)
-        return cast("Series", await self._get(path, encode_query(filters)))
+        return cast("Series", await self._get(path, "value_over_time", encode_query(filters)))
 
     async def group_tests(self, repository: str, by: Grouping) -> list[TestGroup]:
         """Count tests by pipeline, job, directory or owner, worst first."""
         path = tests_path(repository, "tests", "groups")
-        found = await self._get(path, encode_query({"by": by}))
-        return cast("TestGroups", found)["groups"]
+        response = await self._transport.send("GET", path, query=encode_query({"by": by}))
+        return self._read_rows(response, "groups")
 
     async def get_test_stats(
         self, repository: str, test_id: UUID | str, stat: TestStat, **filters: Unpack[StatsFilters]
     ) -> TestSeries:
         """Return a figure about one test, by UTC day."""
         path = tests_path(repository, "tests", test_id, "stats", stat)
-        return cast("TestSeries", await self._get(path, encode_query(filters)))
+        query = encode_query(filters)
+        return cast("TestSeries", await self._get(path, "value_over_time", query))
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]
@@ -244,7 +245,7 @@ class AsyncClient:
     async def get_quarantine(self, repository: str, quarantine_id: UUID | str) -> Quarantine:
         """Return one active quarantine."""
         path = tests_path(repository, "quarantines", quarantine_id)
-        return cast("Quarantine", await self._get(path))
+        return cast("Quarantine", await self._get(path, "id"))
 
     async def add_quarantine(
         self, repository: str, test_name: str, reason: str, **options: Unpack[QuarantineOptions]
@@ -257,7 +258,7 @@ class AsyncClient:
             body=encode_body(wanted),
             headers={"Content-Type": "application/json"},
         )
-        return cast("AddedQuarantine", self._read(response))
+        return cast("AddedQuarantine", self._read(response, "id"))
 
     async def remove_quarantine(self, repository: str, quarantine_id: UUID | str) -> None:
         """End a quarantine."""
@@ -282,7 +283,7 @@ class AsyncClient:
         response = await self._transport.send(
             "POST", events_path(repository), body=body, headers=headers
         )
-        return cast("EventIntake", self._read(response))
+        return cast("EventIntake", self._read(response, "read"))
 
     async def send_traces(self, repository: str, request: bytes) -> bytes:
         """Send an OTLP `ExportTraceServiceRequest` in protobuf; return the response message.
@@ -369,24 +370,28 @@ class AsyncClient:
     async def _pages(self, path: str, rows: str, query: str) -> AsyncGenerator[list[Any], None]:
         while True:
             response = await self._transport.send("GET", path, query=query)
-            page = self._read(response).get(rows)
-            if not isinstance(page, list):
-                raise self._foreign()
-            yield page
+            yield self._read_rows(response, rows)
             following = next_query(response.link)
             if following is None or following == query:
                 return
             query = following
 
-    async def _get(self, path: str, query: str = "") -> Mapping[str, Any]:
-        return self._read(await self._transport.send("GET", path, query=query))
+    async def _get(self, path: str, field: str, query: str = "") -> Mapping[str, Any]:
+        return self._read(await self._transport.send("GET", path, query=query), field)
 
-    def _read(self, response: Response) -> Mapping[str, Any]:
-        return self._parse(response.body)
+    def _read(self, response: Response, field: str) -> Mapping[str, Any]:
+        """Read an object; `field` is one that it has in every release of the service."""
+        return self._parse(response.body, field)
 
-    def _parse(self, text: bytes) -> Mapping[str, Any]:
+    def _read_rows(self, response: Response, field: str) -> list[Any]:
         try:
-            return parse_object(text)
+            return parse_rows(response.body, field)
+        except ValueError:
+            raise self._foreign() from None
+
+    def _parse(self, text: bytes, field: str | None = None) -> Mapping[str, Any]:
+        try:
+            return parse_object(text, field)
         except ValueError:
             raise self._foreign() from None
 

@@ -20,11 +20,12 @@ def seconds_to_wait(retry_after: str | None, attempt: int, now: datetime | None 
     """Return the seconds to wait after attempt number `attempt`, counted from 1.
 
     `retry_after` is the header: seconds or a date. If it is missing or malformed, the wait
-    doubles with each attempt.
+    doubles with each attempt. So it does if the header asks for no wait: all attempts would be
+    made in the moment in which the service is busy.
     """
     stated = read_retry_after(retry_after, now or datetime.now(UTC)) if retry_after else None
-    wait = float(2 ** (attempt - 1)) if stated is None else stated
-    return min(max(wait, 0.0), MAX_WAIT_SECONDS)
+    wait = float(2 ** (attempt - 1)) if stated is None or stated <= 0 else stated
+    return min(wait, MAX_WAIT_SECONDS)
 
 
 def read_retry_after(text: str, now: datetime) -> float | None:

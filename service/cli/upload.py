@@ -18,6 +18,7 @@ from indexing.otlp.encoding import EncodedBatch, encode_executions, fits_a_span
 from indexing.store.interface import ExecutionCount, Steps
 from mergewatch.client import AsyncClient, ClientError, ProblemError
 from mergewatch.client.transport import Sleep
+from service.cli.output import visible
 
 _SHOWN_NAME_LENGTH: Final = 500
 
@@ -104,9 +105,9 @@ class Uploader:
         except ProblemError as error:
             if error.status in _REFUSED_STATUSES:
                 return batch.spans, error.summary
-            raise UploadError(str(error)) from None
+            raise UploadError(visible(str(error))) from None
         except ClientError as error:
-            raise UploadError(str(error)) from None
+            raise UploadError(visible(str(error))) from None
         except DecodeError as error:
             # For example a login page, which answers 200 to everything.
             raise UploadError(f"{self._url} is not a mergewatch service") from error

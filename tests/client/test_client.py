@@ -253,9 +253,12 @@ async def test_a_page_that_links_to_itself_ends_the_walk() -> None:
     assert len(requests) == 1
 
 
+TEST = answer(200, '{"test_id": "x"}')
+
+
 async def test_a_busy_service_is_retried() -> None:
-    async with serving(answer(503, Retry_After="3"), answer(429), answer(200)) as (client, seen):
-        assert list(await client.get_test(REPOSITORY, "x")) == []
+    async with serving(answer(503, Retry_After="3"), answer(429), TEST) as (client, seen):
+        assert list(await client.get_test(REPOSITORY, "x")) == ["test_id"]
     assert len(seen) == 3
 
 
@@ -272,6 +275,31 @@ async def test_a_server_that_is_no_mergewatch_is_named_as_such(body: str) -> Non
     async with serving(answer(200, body)) as (client, _):
         with pytest.raises(ForeignServiceError, match="is not a mergewatch service"):
             await anext(client.search_tests(REPOSITORY).pages())
+
+
+@pytest.mark.parametrize("body", ["{}", '{"groups": 1}', '{"groups": ["x"]}'])
+async def test_json_without_what_every_service_sends_is_of_no_mergewatch(body: str) -> None:
+    async with serving(answer(200, body)) as (client, _):
+        for work in (
+            client.group_tests(REPOSITORY, "job"),
+            client.get_test(REPOSITORY, "x"),
+            client.get_test_health(REPOSITORY, "x"),
+            client.get_failure(REPOSITORY, "x", "y"),
+            client.get_stats(REPOSITORY, "executions"),
+            client.add_quarantine(REPOSITORY, "x", "y"),
+            client.send_events(REPOSITORY, b""),
+        ):
+            with pytest.raises(ForeignServiceError, match="is not a mergewatch service"):
+                await work
+
+
+@pytest.mark.parametrize(
+    "row", ["1", "{}", '{"test_name": "x"}', '{"test_name": [], "reason": ""}']
+)
+async def test_quarantines_have_the_names_that_decide(row: str) -> None:
+    async with serving(answer(200, f'{{"quarantined_tests": [{row}]}}')) as (client, _):
+        with pytest.raises(ForeignServiceError, match="is not a mergewatch service"):
+            await anext(client.list_quarantines(REPOSITORY).pages())
 
 
 async def test_the_largest_page_of_events_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

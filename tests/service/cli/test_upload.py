@@ -141,6 +141,14 @@ async def test_any_other_answer_is_an_error_at_once(receiver: Receiver, status: 
     assert len(receiver.requests) == 1
 
 
+async def test_the_text_of_a_service_is_one_line_and_moves_no_terminal(receiver: Receiver) -> None:
+    problem = r'{"title": "No", "detail": "key\n::error::x\u001b[2J"}'
+    receiver.answers = [answer(403, problem)]
+    with pytest.raises(UploadError) as failed:
+        await Upload().send(receiver.url)
+    assert str(failed.value).endswith(r"answered 403 No: key\n::error::x\x1b[2J")
+
+
 async def test_a_redirect_is_not_followed_with_the_token(receiver: Receiver) -> None:
     receiver.answers = [answer(307, Location=f"{receiver.url}/elsewhere")]
     with pytest.raises(UploadError, match="307"):
@@ -182,11 +190,11 @@ async def test_results_that_no_span_can_represent_are_refused_and_the_rest_is_se
         (None, 1, 1),
         (None, 4, 8),
         (None, 60, MAX_WAIT_SECONDS),
-        ("0", 3, 0),
+        ("0", 3, 4),
         ("7", 1, 7),
         ("999999999999999999999", 1, MAX_WAIT_SECONDS),
         ("Tue, 01 Sep 2026 12:00:09 GMT", 1, 9),
-        ("Tue, 01 Sep 2026 11:00:00 GMT", 1, 0),
+        ("Tue, 01 Sep 2026 11:00:00 GMT", 2, 2),
         ("soon", 2, 2),
         ("-5", 1, 1),
         ("\u0665", 1, 1),

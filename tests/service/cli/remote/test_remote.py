@@ -330,7 +330,8 @@ async def test_a_service_that_is_away_is_waited_for_and_named(
 async def test_a_busy_service_is_not_called_silent(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy = cut_off("429 Too Many Requests", Retry_After="0")
+    monkeypatch.setattr(transport, "seconds_to_wait", lambda *_: 0)
+    busy = cut_off("429 Too Many Requests")
     page = chunked("application/json", b'{"tests": []}', ended=True)
     async with byte_server(busy, page, b"") as (url, _):
         monkeypatch.setenv("MERGEWATCH_URL", url)

@@ -41,7 +41,10 @@ _MODULES: Final = {"events": "remote.events", "tests": "remote.tests"}
 
 
 class _Commands(click.Group):
-    """Prints a domain error or a full disk as one line; any other exception gets a traceback."""
+    """Prints a domain error, a full disk or a lack of permission as one line.
+
+    Any other exception gets a traceback.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -86,6 +89,11 @@ def _explain(error: OSError) -> Exception:
     # A full disk is no bug; standard output may be a file on it.
     if error.errno == errno.ENOSPC:
         return click.ClickException(f"writing failed: {error.strerror}")
+    # Nor is a file or folder that this user may not use.
+    if isinstance(error, PermissionError) and error.filename is not None:
+        from service.cli.output import visible
+
+        return click.ClickException(visible(f"{error.filename}: {error.strerror}"))
     return error
 
 

@@ -90,15 +90,15 @@ def demo(examples: Path) -> None:
 
 async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str]:
     """Load missing examples; return the lines to print."""
-    if await store.find_repository(_TESTS) is None:
-        if (await store.get_status()).repositories:
-            return [
-                "The store holds other data, so no examples were loaded. To create a key for it:",
-                "  mergewatch keys create --name NAME --owner OWNER --scope read",
-            ]
-        await _load(store, examples)
-    elif not any(key.name == KEY_NAME for key in await store.list_keys()):
-        # The key is stored last: no key means that an earlier load was interrupted.
+    has_tests = await store.find_repository(_TESTS) is not None
+    has_key = any(key.name == KEY_NAME for key in await store.list_keys())
+    if not has_tests and await _holds_other_data(store, has_key=has_key):
+        return [
+            "The store holds other data, so no examples were loaded. To create a key for it:",
+            "  mergewatch keys create --name NAME --owner OWNER --scope read",
+        ]
+    # The key is stored last: no key means that an earlier load was interrupted.
+    if not (has_tests and has_key):
         await _load(store, examples)
     moment = now()
     for earlier in await store.list_keys():
@@ -129,6 +129,12 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
         secret = choose_secret(settings.secret, identity.cursor_secret)
         lines += _ui_lines(base, make_link(secret, key.id, moment))
     return lines
+
+
+async def _holds_other_data(store: Store, *, has_key: bool) -> bool:
+    """Whether a store without the example tests has more than an interrupted load leaves."""
+    own = set() if has_key else {example.repository.key for example in _REPORTS}
+    return any(found.name.key not in own for found in await store.list_repositories())
 
 
 async def _load(store: Store, examples: Path) -> None:

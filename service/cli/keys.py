@@ -44,11 +44,12 @@ def create(
         expires_at=expires,
     )
     with_store(lambda store: store.add_key(key))
-    warn_if_past(expires, key.created_at)
-    click.echo(
-        f"key {key.id} ({key.scope} for {_covered(key)}) is shown only once; keep it safe", err=True
-    )
     try:
+        warn_if_past(expires, key.created_at)
+        click.echo(
+            f"key {key.id} ({key.scope} for {_covered(key)}) is shown only once; keep it safe",
+            err=True,
+        )
         click.echo(text)
     except OSError as error:
         with_store(lambda store: store.revoke_key(key.id, now()))

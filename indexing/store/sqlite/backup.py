@@ -54,16 +54,19 @@ def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -
     Raises:
         StoreError: the copy could not be made; the text says why.
     """
-    if not store.is_file():
-        raise StoreError(f"there is no store at {store}")
-    _check_target(store, target, overwrite=overwrite)
+    with translated_errors(store):
+        if not store.is_file():
+            raise StoreError(f"there is no store at {store}")
+    with translated_errors(target):
+        _check_target(store, target, overwrite=overwrite)
     with _beside(target) as partial:
         with translated_errors(store), closing(_open(store, "rw")) as source:
             require_known(source)
             _copy(source, partial, progress)
         copy = _check(partial, store, progress)
-        if not overwrite and target.exists():
-            raise StoreError(f"{target} exists meanwhile")
+        with translated_errors(target):
+            if not overwrite and target.exists():
+                raise StoreError(f"{target} exists meanwhile")
         _put(partial, target)
     return copy
 
@@ -76,11 +79,12 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
     Raises:
         StoreError: the backup is damaged, or the store is in use; nothing was changed.
     """
-    if not backup.is_file():
-        raise StoreError(f"there is no file {backup}")
-    if store.exists() and not overwrite:
-        raise StoreError(f"there is a store at {store} already")
+    with translated_errors(backup):
+        if not backup.is_file():
+            raise StoreError(f"there is no file {backup}")
     with translated_errors(store):
+        if store.exists() and not overwrite:
+            raise StoreError(f"there is a store at {store} already")
         store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _beside(store) as partial:
         with (
@@ -110,6 +114,11 @@ def _check_target(store: Path, target: Path, *, overwrite: bool) -> None:
         raise StoreError(f"{target} is a folder")
     if not target.parent.is_dir():
         raise StoreError(f"there is no folder {target.parent}")
+    # SQLite would take the backup for a part of the store, and a service may have the file open.
+    real = store.resolve()
+    companions = [real.with_name(real.name + end) for end in _SIDE_FILES]
+    if target.parent.resolve() / target.name in companions:
+        raise StoreError(f"{target} is the name of a companion file of the store")
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:
@@ -180,7 +189,9 @@ def _openable(backup: Path, store: Path) -> Iterator[tuple[Path, str]]:
     beside the file. Reading them changes both files, so that happens to copies beside the store.
     """
     log = backup.with_name(f"{backup.name}-wal")
-    if not log.exists():
+    with translated_errors(log):
+        has_log = log.exists()
+    if not has_log:
         yield backup, "ro&immutable=1"
         return
     with _beside(store) as copied:

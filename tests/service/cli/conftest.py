@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -47,3 +49,15 @@ def command(settings: Mapping[str, str]) -> Command:
         return result
 
     return run
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Deny access to what is in the folder, also to root, whom permissions do not bind."""
+    stat = Path.stat
+
+    def deny(path: Path, **options: bool) -> os.stat_result:
+        if path.parent == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", deny)

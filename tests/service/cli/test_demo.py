@@ -171,6 +171,19 @@ def test_an_interrupted_load_is_repeated(command: Command, tmp_path: Path) -> No
     assert command("demo").stdout.count("curl ") == 5
 
 
+def test_a_load_that_is_killed_after_the_events_is_repeated(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("service.cli.demo._load_reports", kill)
+        command("demo", code=130)
+    assert "repositories  1\n" in command("index", "status").stdout
+    assert command("demo").stdout.count("curl ") == 5
+
+
 def test_a_port_in_use_is_one_line(command: Command, settings: Mapping[str, str]) -> None:
     with serving(settings) as (_, base):
         port = base.rsplit(":", 1)[1]

@@ -13,7 +13,7 @@ from indexing.pruning import PruneRun
 from indexing.store.interface import Store
 from indexing.timestamps import parse_timestamp
 from service.cli.running import with_store
-from tests.service.cli.conftest import ON_EVERY_STORE, Command
+from tests.service.cli.conftest import ON_EVERY_STORE, Command, forbid
 
 BEGAN = datetime(2026, 11, 22, 3, 17, tzinfo=UTC)
 
@@ -30,6 +30,16 @@ def test_a_missing_store_is_named_and_not_created(
         assert "no store" in shown.stderr
         assert "`mergewatch index create`" in shown.stderr
     assert not Path(settings["MERGEWATCH_DATA_DIR"]).exists()
+
+
+def test_a_folder_without_permission_is_one_line(
+    settings: Mapping[str, str], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(settings["MERGEWATCH_DATA_DIR"])
+    with monkeypatch.context() as patched:
+        forbid(patched, folder)
+        told = command("index", "status", code=1).stderr
+    assert told == f"Error: {folder / 'mergewatch.db'}: Permission denied\n"
 
 
 @ON_EVERY_STORE

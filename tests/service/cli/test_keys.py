@@ -59,6 +59,19 @@ def test_a_key_that_cannot_be_printed_is_not_valid(
     assert states == ["revoked"]
 
 
+@pytest.mark.parametrize("more", ["", "--expires 2020-01-01"])
+def test_a_key_whose_notes_cannot_be_printed_is_not_valid(
+    command: Command, settings: Mapping[str, str], more: str
+) -> None:
+    program = f'"{sys.executable}" -c "from service.cli import main; main()" keys create'
+    line = f"{program} --name ci --owner acme --scope read {more} 2>/dev/full"
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert command("keys", "list").output.splitlines()[1].endswith("revoked")
+
+
 def test_an_expired_key_is_listed_as_such(command: Command) -> None:
     create(command, "--expires", "2020-01-01T00:00:00+02:00")
     assert command("keys", "list").output.splitlines()[1].endswith("2019-12-31T22:00:00Z  expired")

@@ -1,0 +1,52 @@
+"""Where a backup may be written or read: paths without permission, and files of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.service.cli.conftest import Command, forbid
+
+
+@pytest.fixture
+def store(settings: Mapping[str, str], command: Command) -> Path:
+    """The file of a store."""
+    command("index", "create")
+    return Path(settings["MERGEWATCH_DATA_DIR"]) / "mergewatch.db"
+
+
+@pytest.mark.parametrize("forbidden", ["the store", "the backup"])
+@pytest.mark.parametrize("action", ["backup", "restore"])
+def test_a_folder_without_permission_is_one_line(
+    command: Command,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    forbidden: str,
+    action: str,
+) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    command("index", "backup", str(copies / "a.db"))
+    with monkeypatch.context() as patched:
+        forbid(patched, store.parent if forbidden == "the store" else copies)
+        told = command("index", action, "--force", str(copies / "a.db"), code=1).stderr
+    path = store if forbidden == "the store" else copies / "a.db"
+    assert told == f"Error: the store is unavailable: the store {path} failed: Permission denied\n"
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("through", ["folder", "link"])
+def test_a_backup_takes_no_name_of_a_companion_file_of_the_store(
+    command: Command, store: Path, tmp_path: Path, end: str, through: str
+) -> None:
+    (tmp_path / "link").symlink_to(store.parent)
+    folder = store.parent if through == "folder" else tmp_path / "link"
+    target = folder / f"{store.name}{end}"
+    for words in ((), ("--force",)):
+        told = command("index", "backup", *words, str(target), code=1).stderr
+        assert "companion file of the store" in told
+        assert list(store.parent.iterdir()) == [store]
+    command("index", "backup", str(tmp_path / target.name))

@@ -47,10 +47,7 @@ class AttemptMerger:
         self._passed: dict[str, _Waiting] = {}
 
     def enter_suite(self, *, is_pytest: bool) -> None:
-        """Pass on what is left of the suite before; the next cases are of this one.
-
-        That is a suite that begins, or one that goes on after a suite within it.
-        """
+        """Begin a suite, or return to the outer one. Passes on all cases that still wait."""
         self._failed.clear()
         while self._waiting:
             self._give_first()

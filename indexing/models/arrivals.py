@@ -41,7 +41,7 @@ class Arrivals:
     """Some events in the order of arrival.
 
     To read the next events, continue from `until`: no earlier event is missing. `is_all` is true if
-    these were all events so far. Without it there is at least one event.
+    these were all events so far. If it is false, there is at least one event.
     """
 
     rows: tuple[Arrival, ...]
@@ -50,9 +50,9 @@ class Arrivals:
 
 
 def take_fitting(found: Iterable[Arrival]) -> tuple[tuple[Arrival, ...], bool]:
-    """Return the first events that have `MOST_BYTES` together, and whether these are all.
+    """Return the first events, at most `MOST_BYTES` in total, and whether these are all.
 
-    One event is always among them.
+    There is at least one, unless `found` is empty.
     """
     rows: list[Arrival] = []
     size = 0

@@ -20,8 +20,8 @@ def seconds_to_wait(retry_after: str | None, attempt: int, now: datetime | None 
     """Return the seconds to wait after attempt number `attempt`, counted from 1.
 
     `retry_after` is the header: seconds or a date. If it is missing or malformed, the wait
-    doubles with each attempt. So it does if the header asks for no wait: all attempts would be
-    made in the moment in which the service is busy.
+    doubles with each attempt. The same applies if the header asks for no wait; otherwise all
+    attempts would reach a busy service at once.
     """
     stated = read_retry_after(retry_after, now or datetime.now(UTC)) if retry_after else None
     wait = float(2 ** (attempt - 1)) if stated is None or stated <= 0 else stated

@@ -105,7 +105,7 @@ def _sweep(folder: Path) -> None:
                 # Another process may remove it meanwhile.
                 with suppress(FileNotFoundError):
                     end = entry.stat(follow_symlinks=False).st_mtime
-                    # Another sign-in may still write a file without a name. Its time is that of the
+                    # Another sign-in may still write a temporary file, whose time is that of its
                     # last write.
                     if not entry.name.startswith(".") or end <= now - _WRITTEN_WITHIN_SECONDS:
                         ends.append((end, Path(entry.path)))

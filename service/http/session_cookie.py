@@ -16,8 +16,7 @@ _MAX_LENGTH: Final = 1_000
 def read_session_cookie(request: BaseRequest) -> str:
     """Return the value of the session cookie, which may be forged; empty if it has none.
 
-    A value that is not spelled as base64 encoders spell it counts as none. So every session has
-    exactly one value, and the value identifies it.
+    A value that is not canonical base64 is ignored, so each session has exactly one value.
     """
     value = request.cookies.get(cookie_name(request), "")
     return value if len(value) <= _MAX_LENGTH and _is_canonical(value) else ""

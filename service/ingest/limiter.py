@@ -103,12 +103,16 @@ class RequestBodyLimiter:
 
     @asynccontextmanager
     async def receive(
-        self, request: web.Request, kinds: Collection[str], max_bytes: int = MAX_BODY_BYTES
+        self,
+        request: web.Request,
+        kinds: Collection[str],
+        max_bytes: int = MAX_BODY_BYTES,
+        seconds: float = BODY_SECONDS,
     ) -> AsyncIterator[Body]:
         """Read the body of a request whose media type is one of `kinds`, which may end in `/*`.
 
-        `max_bytes` limits the body as sent. If it is at most `SMALL_BODY_BYTES`, the unpacked body
-        may not be larger than that either.
+        It has to arrive within `seconds`. `max_bytes` limits the body as sent. If it is at most
+        `SMALL_BODY_BYTES`, the unpacked body may not be larger than that either.
         The body counts as held, and keeps its slot, until the context is left. Calls to the store
         meanwhile are queued fairly among all tenants.
 
@@ -124,7 +128,7 @@ class RequestBodyLimiter:
         pieces: list[bytes] = []
         held = 0
         try:
-            async for piece in _receive(request):
+            async for piece in _receive(request, seconds):
                 pieces.append(piece)
                 held += len(piece)
                 self._held[sender] += len(piece)
@@ -174,14 +178,14 @@ def _find_small_content(pieces: list[bytes], size: int, *, packed: bool) -> byte
     return inflate_small_gzip(sent, SMALL_BODY_BYTES) if packed else sent
 
 
-async def _receive(request: web.Request) -> AsyncIterator[bytes]:
+async def _receive(request: web.Request, seconds: float) -> AsyncIterator[bytes]:
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for piece in request.content.iter_chunked(_PIECE_BYTES):
                 yield piece
     except TimeoutError as error:
         raise problems.malformed(
-            f"the request body did not arrive within {BODY_SECONDS:.0f} seconds"
+            f"the request body did not arrive within {seconds:.0f} seconds"
         ) from error
     except (web.RequestPayloadError, ConnectionError) as error:
         raise problems.malformed("the request body is incomplete") from error

@@ -41,18 +41,26 @@ _UNVERIFIED: Final = "unverified"
 
 
 class _Slot:
-    """The slot of an upload, which is released once: early, or with the response."""
+    """The slot of a request with a body; it may be released before the response."""
 
-    __slots__ = ("_queue", "_tenant")
+    __slots__ = ("_is_held", "_queue", "tenant")
 
     def __init__(self, queue: FairQueue, tenant: Hashable) -> None:
-        self._queue: FairQueue | None = queue
-        self._tenant = tenant
+        self._queue = queue
+        self._is_held = True
+        self.tenant = tenant
 
     def release(self) -> None:
-        queue, self._queue = self._queue, None
-        if queue is not None:
-            queue.release(self._tenant)
+        if self._is_held:
+            self._is_held = False
+            self._queue.release(self.tenant)
+
+    async def take(self) -> None:
+        """Wait for the slot again, if it was released."""
+        if not self._is_held:
+            if not self._queue.try_acquire(self.tenant):
+                await self._queue.acquire(self.tenant)
+            self._is_held = True
 
 
 _SLOT: Final = RequestKey("slot", _Slot)
@@ -116,7 +124,7 @@ class AdmissionControl:
         return answer
 
     def release_slot(self, request: BaseRequest) -> None:
-        """Release the slot of an upload, once it is known to be allowed.
+        """Release the slot of a request with a body, once it is known to be allowed.
 
         Its body has limits of its own (`service.ingest.limiter`), and takes as long as the client
         takes to send it.
@@ -124,6 +132,19 @@ class AdmissionControl:
         slot = request.get(_SLOT)
         if slot is not None:
             slot.release()
+
+    async def take_slot(self, request: BaseRequest) -> None:
+        """Wait again for a slot that was released.
+
+        Raises:
+            Problem: 503 if too many requests wait.
+        """
+        slot = request.get(_SLOT)
+        if slot is not None:
+            try:
+                await slot.take()
+            except OverloadedError:
+                raise self._overload from None
 
     def add_verified(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential of the API that was verified."""

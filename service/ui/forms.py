@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import aclosing, contextmanager, nullcontext
+from contextlib import aclosing, contextmanager
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,8 +23,8 @@ _MAX_FIELDS: Final = 300
 # A form of the largest size takes this long at 50 kilobits a second.
 FORM_SECONDS: Final = 10.0
 # How many forms of one tenant may be on their way. All people who are not signed in are one tenant,
-# and theirs hold 16 MiB at most, an eighth of the room for all request bodies.
-MAX_UNREAD_PER_TENANT: Final = 256
+# and theirs hold 4 MiB at most, a quarter of the room that is kept for small request bodies.
+MAX_UNREAD_PER_TENANT: Final = 64
 
 # The forms of this process that are on their way.
 _unread: Final[Counter[Hashable]] = Counter()
@@ -44,10 +43,13 @@ async def read_form(
     """
     if not _is_same_origin(request, public_url):
         raise Problem(403, "this form was sent by another site")
-    # Most forms arrive with their head. Then nobody is waited for, and the slot is kept.
-    has_arrived = request.content.is_eof()
-    with nullcontext() if has_arrived else _without_slot(request):
+    if request.content.is_eof():
+        # Most forms arrive with their head, so nobody is waited for.
         fields = await _receive(request)
+    else:
+        with _without_slot(request):
+            fields = await _receive(request)
+        await request.app[ADMISSION_CONTROL].take_slot(request)
     if session is None or not session.owns_form(first(fields, PROOF_FIELD)):
         raise Problem(403, "this form is too old, or of another session; go back, reload the page")
     return fields
@@ -82,18 +84,17 @@ def _without_slot(request: web.Request) -> Iterator[None]:
 
 
 async def _receive(request: web.Request) -> Fields:
-    receiving = request.app[LIMITER].receive(request, (FORM_TYPE,), SMALL_BODY_BYTES)
+    # Reading a body sets another tenant: the sender, who may have made up a cookie.
+    tenant = current_tenant.get()
+    limits = ((FORM_TYPE,), SMALL_BODY_BYTES, FORM_SECONDS)
     try:
         async with (
-            asyncio.timeout(FORM_SECONDS),
-            receiving as body,
+            request.app[LIMITER].receive(request, *limits) as body,
             aclosing(body.read(_parse)) as values,
         ):
             return await anext(values)
-    except TimeoutError as error:
-        raise problems.malformed(
-            f"the form did not arrive within {FORM_SECONDS:.0f} seconds"
-        ) from error
+    finally:
+        current_tenant.set(tenant)
 
 
 def _parse(content: bytes) -> Iterator[Fields]:

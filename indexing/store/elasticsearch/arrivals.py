@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from indexing.errors import StoreError
-from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals, take_fitting
+from indexing.models.arrivals import MOST_BYTES, Arrival, ArrivalKey, Arrivals, take_fitting
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
@@ -41,8 +41,11 @@ _AHEAD: Final = 2
 # time.
 _ATTEMPTS: Final = 4
 
-# How many events one request reads: a response is held as a whole, whatever its size.
-_EVENTS_A_REQUEST: Final = 50
+# How many events the first request of a read asks for, and a further one if these were small. A
+# response is held as a whole, and what does not fit is read again.
+_FIRST_EVENTS: Final = 8
+_MORE_EVENTS: Final = 50
+_SMALL_BYTES: Final = MOST_BYTES // 16
 
 _log = logging.getLogger(__name__)
 
@@ -150,18 +153,28 @@ async def list_arrivals(
     if repository is not None:
         routing = routing_of(repository)
         filters.append({"term": {"repository_id": routing}})
-    size = min(limit, _EVENTS_A_REQUEST)
-    body = {
-        "size": size,
-        "query": {"bool": {"filter": filters, "must_not": retention.hidden("received_at")}},
-        "sort": [{STAMP: "asc"}, {"received_at": "asc"}, {"id": "asc"}],
-        "search_after": list(after),
-        "track_total_hits": False,
-        "_source": ["repository_id", "type", "body"],
-    }
-    answer = await cluster.connection.search(cluster.layout.events, body, routing=routing)
-    rows, fit = take_fitting(map(_arrival_of, answer["hits"]["hits"]))
-    is_all = fit and len(rows) < size
+    query = {"bool": {"filter": filters, "must_not": retention.hidden("received_at")}}
+
+    async def read(start: ArrivalKey, size: int) -> list[Arrival]:
+        body = {
+            "size": size,
+            "query": query,
+            "sort": [{STAMP: "asc"}, {"received_at": "asc"}, {"id": "asc"}],
+            "search_after": list(start),
+            "track_total_hits": False,
+            "_source": ["repository_id", "type", "body"],
+        }
+        answer = await cluster.connection.search(cluster.layout.events, body, routing=routing)
+        return [_arrival_of(hit) for hit in answer["hits"]["hits"]]
+
+    asked = min(limit, _FIRST_EVENTS)
+    found = await read(after, asked)
+    more = min(limit - asked, _MORE_EVENTS)
+    if more and len(found) == asked and sum(len(row.body) for row in found) <= _SMALL_BYTES:
+        found += await read(found[-1].key, more)
+        asked += more
+    rows, fit = take_fitting(found)
+    is_all = fit and len(rows) < asked
     until = max(ArrivalKey(settled), after, *(row.key for row in rows)) if is_all else rows[-1].key
     return Arrivals(rows, until, is_all)
 

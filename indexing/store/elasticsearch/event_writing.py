@@ -162,10 +162,10 @@ async def _compare(
     existing = [_Existing(event) for event in events]
     waiting = existing
     for _ in range(_ATTEMPTS):
-        if not waiting:
-            return [each.outcome for each in existing]
         dropped = await _find_dropped(cluster, waiting, retention)
         waiting = await _replace_stored(cluster, dropped, retention.epoch)
+        if not waiting:
+            return [each.outcome for each in existing]
     raise StoreUnavailableError("events are written and dropped again and again")
 
 

@@ -18,6 +18,7 @@ from service.ui import forms
 from tests.service.front_door import FrontDoor
 from tests.service.processes import TIMEOUT
 from tests.service.wire import Wire
+from tests.waiting import until
 
 BODY = b"csrf=x&key"
 
@@ -67,9 +68,28 @@ async def test_forms_that_do_not_arrive_leave_room_for_others(
             wire.writer.write(make_head(door))
             await reading.acquire()
         assert (await asyncio.wait_for(door.ask("/ui/sign-in", {}), TIMEOUT)).status == 200
-        # Once it arrives, it is read as any other.
+        # Once it arrives, it takes a slot again, and is read as any other.
         status, _, body = await first.ask(BODY)
         assert (status, b"This form is too old" in body) == (403, True)
+
+
+async def test_a_form_that_has_arrived_late_waits_for_a_slot_again(
+    door: FrontDoor, reading: asyncio.Semaphore
+) -> None:
+    queue = door.app[ADMISSION_CONTROL].queue
+    async with connect(door) as wire:
+        wire.writer.write(make_head(door))
+        await reading.acquire()
+        taken: list[str] = []
+        for tenant in ("one", "another"):
+            while queue.try_acquire(tenant):
+                taken.append(tenant)
+        answering = asyncio.create_task(wire.ask(BODY))
+        await until(lambda: queue.waiting == 1)
+        assert not answering.done()
+        for tenant in taken:
+            queue.release(tenant)
+        assert (await answering)[0] == 403
 
 
 async def test_a_form_that_has_arrived_keeps_its_slot(
@@ -93,7 +113,7 @@ async def test_a_form_has_ten_seconds_to_arrive(
     monkeypatch.setattr(forms, "FORM_SECONDS", 0.05)
     async with connect(door) as wire:
         status, _, body = await wire.ask(make_head(door))
-        assert (status, b"The form did not arrive within" in body) == (400, True)
+        assert (status, b"The request body did not arrive within" in body) == (400, True)
 
 
 async def test_few_forms_are_waited_for_at_once(

@@ -93,7 +93,7 @@ def arrival_of(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> 
 
 
 class WrittenArrivals(NamedTuple):
-    """Arrivals in their form in the document of a marker, and their size in bytes."""
+    """Arrivals in their form in the document of a marker, and about how many bytes they have."""
 
     by_test: Mapping[str, Sequence[Any]]
     size: int
@@ -107,7 +107,7 @@ def write_arrivals(arrivals: Mapping[str, Iterable[Arrival]]) -> WrittenArrivals
         rows = written[test] = []
         for each in of_test:
             facts = orjson.dumps(each.facts)
-            size += len(facts)
+            size += len(facts) + len(each.id) + len(each.run)
             if size > _MOST_BYTES:
                 return None
             rows.append([each.id, each.run, orjson.Fragment(facts)])

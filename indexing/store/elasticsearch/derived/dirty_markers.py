@@ -39,6 +39,8 @@ _TESTS_AT_ONCE: Final = 100_000
 _BYTES_AT_ONCE: Final = 32 * 1024 * 1024
 # A page of markers is decoded at once, which blocks the event loop.
 _MARKERS_A_PAGE: Final = 10
+# A page of markers without their arrivals.
+_NAMES_A_PAGE: Final = 100
 # The most tests that one marker names.
 _TESTS_A_PAGE: Final = 5_000
 
@@ -66,8 +68,8 @@ class DirtyMarker:
     """A marker that names stale tests of one repository; `tests` is None for all of its tests.
 
     `ahead_until` is a deadline in seconds since 1970: until then the change may be in progress.
-    `arrivals` has the new executions by test, `size` their bytes as JSON; if it is None, the tests
-    have to be computed from all of their executions.
+    `arrivals` has the new executions by test; if it is None, the tests have to be computed from all
+    of their executions. `size` is about how many bytes the arrivals have as JSON.
     """
 
     id: str
@@ -236,7 +238,7 @@ def _parse_marker(document: Document) -> DirtyMarker:
         source["ahead_until"],
         _follow_up_of(source.get("removed")),
         read_arrivals(source.get("arrivals")),
-        # Markers of an earlier release do not say it.
+        # A marker of an earlier release does not say it, so the limit does not hold for these.
         source.get("arrivals_size", 0),
     )
 
@@ -303,7 +305,7 @@ async def count_stale(cluster: Cluster) -> int:
     tests: dict[str, set[str]] = {}
     whole: set[str] = set()
     body = {
-        "size": _MARKERS_A_PAGE,
+        "size": _NAMES_A_PAGE,
         "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
         "_source": ["repository_id", "tests"],
     }

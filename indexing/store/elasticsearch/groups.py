@@ -37,8 +37,9 @@ _NAMES: Final = {
 }
 _SUMS: Final = ("executions_count", TestSort.FAILED_EXECUTIONS_COUNT.value)
 
-# The buckets of one page of pipelines, jobs and states of health.
-_BUCKETS: Final = 10_000
+# The buckets of one page of pipelines, jobs and states of health. A page is decoded at once, and a
+# bucket may have 16 kB of names.
+_BUCKETS: Final = 1_000
 # The places that the engine reserves for tests in one request, for all groups together.
 _PLACES: Final = 1_000_000
 # The groups of one request: each takes about 3 ms, however small it is.

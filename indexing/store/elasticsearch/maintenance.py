@@ -76,6 +76,9 @@ async def prune(
     touched = await _mark_touched(cluster, going_executions)
     await _make_final(cluster, touched)
     await keep_days(cluster, retention.final_day, day_number(until))
+    # Again, because all of this may have taken longer than their deadline.
+    for marked in touched.values():
+        await dirty_markers.mark_again(cluster, marked)
     await cluster.control.change(lambda state: advance(state, until))
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)

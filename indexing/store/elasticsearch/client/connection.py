@@ -261,7 +261,8 @@ class Connection:
     ) -> None:
         """Replace the version `over` of a document; create the document if `over` is None.
 
-        With `visible`, every search that begins afterwards sees it.
+        With `visible`, every search that begins afterwards sees it. Does nothing if the document is
+        already as it should be.
 
         Raises:
             ConflictError: the document has changed since, or exists already.
@@ -269,7 +270,13 @@ class Connection:
         guard = {"op_type": "create"} if over is None else over.parameters
         query = _query(routing=routing, refresh="true" if visible else None, **guard)
         target = f"/{index}/_doc/{quote(document, safe='')}" + query
-        await self.request("PUT", target, source, timeouts=WRITING)
+        try:
+            await self.request("PUT", target, source, timeouts=WRITING)
+        except ConflictError:
+            # A request whose response was lost is sent again, and conflicts with itself.
+            found = await self.get(index, document, routing=routing)
+            if found is None or not found.holds(source):
+                raise
 
     async def search(
         self,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import orjson
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -37,3 +39,7 @@ class Document:
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Return the document in the answer to a read, or in a hit that has its version."""
         return cls(answer["_id"], answer["_source"], Version.of(answer))
+
+    def holds(self, source: Mapping[str, Any]) -> bool:
+        """Whether this is what is stored after a write of `source`."""
+        return bool(self.source == orjson.loads(orjson.dumps(source)))

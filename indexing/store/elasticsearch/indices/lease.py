@@ -46,7 +46,9 @@ class LeaseDocument:
         try:
             answer = await self._connection.request("PUT", target, source, timeouts=timeouts)
         except ConflictError:
-            return None
+            # A request whose response was lost is sent again, and conflicts with itself.
+            found = await self.find()
+            return found.version if found is not None and found.holds(source) else None
         return Version.of(answer)
 
     async def delete(self, version: Version) -> None:

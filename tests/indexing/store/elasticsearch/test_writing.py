@@ -15,13 +15,16 @@ from indexing.errors import StoreUnavailableError
 from indexing.identifiers import derive_test_id
 from indexing.models.changes import AnswerChanges
 from indexing.models.executions import Conclusion
+from indexing.models.keys import ApplicationKey, Scope
 from indexing.models.paging import Anchor
+from indexing.models.quarantines import ChangeAction, QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
 from indexing.names import RepositoryName
 from indexing.quarantine.configuration import describe_change
 from indexing.store.elasticsearch import executions
 from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.connection import ConflictError
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.derived import dirty_markers, runs
@@ -30,6 +33,7 @@ from indexing.store.elasticsearch.repositories import make_known, replace_reposi
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome, ExecutionCount
 from tests.builders import (
+    FOREIGN,
     NOON,
     WIDGETS,
     after,
@@ -420,6 +424,54 @@ async def test_a_write_whose_response_was_lost_loses_no_rows(
     found = await ask(store, "POST", f"/{layout.changes}/_search", {"_source": ["health"]})
     healths = [hit["_source"].get("health") for hit in found["hits"]["hits"]]
     assert sorted(filter(None, healths)) == ["flaky", "flaky"]
+
+
+@pytest.fixture
+def lost(store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The writes of single documents: each response is lost once, so each is sent twice."""
+    connection = cluster_of(store).connection
+    request = connection.request
+    targets: list[str] = []
+
+    async def lose(method: str, target: str, body: Any = None, **options: Any) -> Any:
+        answer = await request(method, target, body, **options)
+        if method == "PUT" and "/_doc/" in target:
+            targets.append(target)
+            return await request(method, target, body, **options)
+        return answer
+
+    monkeypatch.setattr(connection, "request", lose)
+    return targets
+
+
+async def test_a_document_whose_response_was_lost_is_written_once(
+    store: ElasticsearchStore, lost: list[str]
+) -> None:
+    await load_names(store, ["t"])
+    request = QuarantineRequest("t", "flaky since the upgrade")
+    added = await store.add_quarantine(WIDGETS, request, NOON)
+    assert added.is_new
+    assert await store.remove_quarantine(WIDGETS, added.quarantine.key.id, after(hours=1))
+    changes = await store.list_quarantine_changes(WIDGETS, after(hours=2), Anchor(), 10)
+    assert [each.action for each in changes.rows] == [ChangeAction.REMOVED, ChangeAction.ADDED]
+    change = RepositoryChange(default_branch="next")
+    assert (await store.set_repository(WIDGETS, change, NOON)).default_branch == "next"
+    key = ApplicationKey("id", "ci", Scope.READ, "acme", None, b"x" * 32, NOON)
+    await store.add_key(key)
+    with pytest.raises(ConflictError):
+        await store.add_key(replace(key, name="another"))
+    assert len(lost) >= 5
+
+
+async def test_a_lease_whose_response_was_lost_is_held_at_once(
+    store: ElasticsearchStore, other: ElasticsearchStore, lost: list[str]
+) -> None:
+    async with cluster_of(store).refresh_leases.hold(routing_of(WIDGETS)) as lease:
+        assert lost
+        assert lease.is_clean
+        assert not lease.met_others
+        async with cluster_of(other).refresh_leases.hold(routing_of(FOREIGN)) as another:
+            assert another.is_clean
 
 
 async def test_a_slice_that_was_deleted_after_it_was_listed_holds_nothing(

@@ -17,6 +17,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.middleware.store_gauges import keep_within_share
 
+# How long numbers are kept at least. A count that failed is repeated after this time.
 KEPT_SECONDS: Final = 60.0
 # How long a scrape waits for a count; a later scrape has the numbers.
 WAIT_SECONDS: Final = 2.0
@@ -57,17 +58,24 @@ class HealthGauges(Collector):
         began = time.monotonic()
         tests: dict[str, Mapping[HealthStatus, int]] = {}
         stale: int | None = None
-        for name in self._repositories:
-            with suppress(StoreError, TimeoutError):
+        # After one timeout, more counts would only add to the load of the store.
+        with suppress(TimeoutError):
+            for name in self._repositories:
+                with suppress(StoreError):
+                    async with asyncio.timeout(COUNT_SECONDS):
+                        tests[str(name)] = await self._reader.count_tests(name)
+            with suppress(StoreError):
                 async with asyncio.timeout(COUNT_SECONDS):
-                    tests[str(name)] = await self._reader.count_tests(name)
-        with suppress(StoreError, TimeoutError):
-            async with asyncio.timeout(COUNT_SECONDS):
-                stale = await self._reader.count_stale_tests()
+                    stale = await self._reader.count_stale_tests()
         # Replaced, not changed: a thread may be reading the old numbers.
         self._tests, self._stale = tests, stale
-        # Counting scans all tests.
-        self._due = time.monotonic() + keep_within_share(began, KEPT_SECONDS)
+        is_complete = stale is not None and tests.keys() == {
+            str(name) for name in self._repositories
+        }
+        # Counting scans all tests. The time of a count that failed says nothing about the next one,
+        # and the gauges are missing until then.
+        kept = keep_within_share(began, KEPT_SECONDS) if is_complete else KEPT_SECONDS
+        self._due = time.monotonic() + kept
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(

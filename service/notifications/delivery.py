@@ -91,7 +91,7 @@ class Delivery:
         """Send one message; the reason of a failure names neither URL nor secret."""
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
-                return await self._send(webhook, message, now)
+                response = await self._post(webhook, message, now)
         except TimeoutError:
             return Attempt(Result.FAILED, "no answer in time")
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -102,25 +102,31 @@ class Delivery:
                 return Attempt(Result.FAILED, "the address is not allowed")
             # The text of the error may contain the URL, so only its type is reported.
             return Attempt(Result.FAILED, type(error).__name__)
-
-    async def _send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
-        headers = {"Content-Type": "application/json", **_sign(webhook, message, now)}
-        async with self._session.post(
-            URL(webhook.url), data=message.body, headers=headers, allow_redirects=False
-        ) as response:
-            status = response.status
+        # The status alone says what the receiver did: neither the deadline nor an error of the body
+        # counts after it.
+        async with response:
             await _drain(response)
-            if 200 <= status < 300:
-                return Attempt(Result.SENT)
-            result = _RESULTS.get(status, Result.FAILED)
-            return Attempt(result, f"status {status}", _retry_after(response, now))
+        return _read_attempt(response, now)
+
+    async def _post(
+        self, webhook: Webhook, message: Message, now: datetime
+    ) -> aiohttp.ClientResponse:
+        """Return the response once its status and headers have arrived; the body may still come."""
+        headers = {"Content-Type": "application/json", **_sign(webhook, message, now)}
+        return await self._session.post(
+            URL(webhook.url), data=message.body, headers=headers, allow_redirects=False
+        )
+
+
+def _read_attempt(response: aiohttp.ClientResponse, now: datetime) -> Attempt:
+    if 200 <= response.status < 300:
+        return Attempt(Result.SENT)
+    result = _RESULTS.get(response.status, Result.FAILED)
+    return Attempt(result, f"status {response.status}", _retry_after(response, now))
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
-    """Read the body, so that the connection can be used again; close it if that fails.
-
-    The status alone says what the receiver did, so no error of the body counts.
-    """
+    """Read the body, so that the connection can be used again; close it if that fails."""
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
             await response.content.read(MAX_ANSWER_BYTES)

@@ -13,6 +13,7 @@ import random
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
@@ -31,6 +32,9 @@ RENEWED_EVERY: Final = timedelta(seconds=20)
 # outboxes of removed webhooks.
 LOOK_SECONDS: Final = 5.0
 SWEEP_EVERY: Final = timedelta(minutes=10)
+# How long each of the last two writes may take when the process ends: to remove what was sent, and
+# to release the lease.
+LAST_WRITE_SECONDS: Final = 1.0
 
 # Sent notifications are removed in batches of this size; a kill can repeat one batch.
 BATCH: Final = 20
@@ -97,6 +101,7 @@ class NotificationSender:
         # Fair: waiting tasks get their turns in the order of their coming.
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._renewing = asyncio.Lock()
+        self._is_ending = False
 
     async def run(self) -> None:
         """Send until cancelled; then release the lease, so that another process can continue."""
@@ -109,12 +114,15 @@ class NotificationSender:
                     _log.warning("notifications cannot be sent", extra={"reason": str(error)})
                 await asyncio.sleep(max(0.0, next_look - time.monotonic()))
         finally:
+            self._is_ending = True
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
             if self._held_at is not None:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._store.release_lease(LEASE, self._owner)
+                # The lease ends by itself if the store is down.
+                with suppress(MergewatchError, OSError, TimeoutError):
+                    async with asyncio.timeout(LAST_WRITE_SECONDS):
+                        await self._store.release_lease(LEASE, self._owner)
 
     async def look(self) -> None:
         """Send all waiting notifications that are due, unless another process holds the lease.
@@ -212,6 +220,15 @@ class NotificationSender:
                 self._note_success(webhook, receiver, len(part))
         finally:
             if sent:
+                await self._remove_sent(webhook, sent)
+
+    async def _remove_sent(self, webhook: Webhook, sent: Sequence[uuid.UUID]) -> None:
+        if not self._is_ending:
+            await self._store.remove_sent(webhook.id, sent)
+            return
+        # The process has no time for a store that hangs; at worst, the messages are sent again.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WRITE_SECONDS):
                 await self._store.remove_sent(webhook.id, sent)
 
     def _note_success(self, webhook: Webhook, receiver: _Receiver, count: int) -> None:

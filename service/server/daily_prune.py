@@ -26,9 +26,10 @@ from service.context import Clock, utc_now
 
 # How often a process checks whether a run is due.
 LOOK_SECONDS: Final = 60.0
-# How long a child process has to end: it may commit a transaction first.
-STOP_SECONDS: Final = 3.0
-RECORD_SECONDS: Final = 2.0
+# How long a child process has to end: it may commit a transaction first. With the time to record
+# that, this is less than `TASKS_SECONDS` of `service.server.process`.
+STOP_SECONDS: Final = 1.5
+RECORD_SECONDS: Final = 1.0
 
 _LOGGED_BYTES: Final = 2_000
 _COMMAND: Final = (sys.executable, "-c", "from service.cli import main; main()")

@@ -9,6 +9,7 @@ import os
 import select
 import socket
 import sys
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ KEEPALIVE_SECONDS: Final = 75.0
 # How long connections stay open after the process is told to stop. The next response on each is
 # marked as the last, so a client that sends requests at least this often is not cut off.
 DRAIN_SECONDS: Final = 2.0
+# How long the background tasks may take to end, while connections stay open and after that.
+TASKS_SECONDS: Final = 2.8
 # How long requests in progress may take after that. In all, this is less than the ten seconds that
 # orchestrators give.
 SHUTDOWN_SECONDS: Final = 7.0
@@ -264,6 +267,20 @@ def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
     return tasks
 
 
+async def _end_tasks(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:
+    """Wait for the end of cancelled tasks, which may hang on the store; log those that still run.
+
+    They are cancelled again, which ends their clean-up too.
+    """
+    if not tasks:
+        return
+    _, late = await asyncio.wait(tasks, timeout=seconds)
+    for task in late:
+        name = getattr(task.get_coro(), "__qualname__", task.get_name())
+        _log.warning("background task did not end in time", extra={"task": name})
+        task.cancel()
+
+
 async def _load_pages() -> None:
     """Load the dashboard, once the requests that waited for the start are answered."""
     from service.ui.routes import load_pages
@@ -303,6 +320,7 @@ async def _serve_until_stopped(
     try:
         await stop.wait()
     finally:
+        ended_by = loop.time() + TASKS_SECONDS
         for task in tasks:
             task.cancel()
         if parent is not None:
@@ -311,8 +329,7 @@ async def _serve_until_stopped(
             if isinstance(listener, Listener):
                 # If the supervisor is still running, other workers still use the socket.
                 await listener.drain(DRAIN_SECONDS, lambda: parent is None or _is_readable(parent))
-        if tasks:
-            await asyncio.wait(tasks)
+        await _end_tasks(tasks, max(0.0, ended_by - loop.time()))
         # This closes the store.
         await runner.cleanup()
         if tracing is not None:

@@ -12,16 +12,21 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from indexing.errors import MergewatchError
 
-# After this many deaths in this many seconds, starting again would not help.
+# After this many deaths in this many seconds, starting again would not help, unless another worker
+# has run for longer than that: then it is the store that new workers have to wait for.
 MAX_DEATHS: Final = 5
 DEATHS_WINDOW_SECONDS: Final = 30.0
+# The pauses between the starts of a replacement that cannot start while another worker runs.
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 30.0
 
-# A worker gives its requests 9 seconds to finish, and those that were cancelled 7 more.
+# A worker gives its requests 10 seconds to finish, and those that were cancelled 7 more.
 STOP_SECONDS: Final = 25.0
 
 # The main function of a worker; its arguments are the lifeline and the worker's number.
@@ -32,6 +37,48 @@ _log = logging.getLogger(__name__)
 
 class WorkersDieError(MergewatchError):
     """Workers die as fast as they are started."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A worker's number, and when it was started."""
+
+    number: int
+    since: float
+
+    def is_settled(self, now: float) -> bool:
+        """Whether it has run for longer than a worker that cannot start."""
+        return now - self.since > DEATHS_WINDOW_SECONDS
+
+
+class _Restarts:
+    """Decides when dead workers are replaced, and when starting again would not help."""
+
+    def __init__(self) -> None:
+        self.next_at = float("-inf")
+        self._pause = 0.0
+        self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
+
+    def note_death(self, dead: _Running, others: Iterable[_Running], now: float) -> None:
+        """Plan the next start: at once, or after a pause that grows with each failed replacement.
+
+        Raises:
+            WorkersDieError: too many died in a short time, and no other worker is settled.
+        """
+        if any(each.is_settled(now) for each in others):
+            # Workers can start, so ending the settled ones would help nobody.
+            self._deaths.clear()
+            doubled = min(max(FIRST_PAUSE_SECONDS, 2 * self._pause), LONGEST_PAUSE_SECONDS)
+            self._pause = 0.0 if dead.is_settled(now) else doubled
+        else:
+            self._deaths.append(now)
+            if len(self._deaths) == MAX_DEATHS and now - self._deaths[0] < DEATHS_WINDOW_SECONDS:
+                raise WorkersDieError(
+                    f"{MAX_DEATHS} workers died within {DEATHS_WINDOW_SECONDS:.0f} seconds; "
+                    "the log lines above say why"
+                )
+            self._pause = 0.0
+        self.next_at = now + self._pause
 
 
 def stop_signals() -> frozenset[signal.Signals]:
@@ -59,32 +106,35 @@ def supervise(
     for whatever reason, and with a number below `count` that no other running process has.
     `on_death` is called with the number of a worker that died, before another one gets it.
 
+    A worker that dies is replaced. While another one runs well, a replacement that cannot start, as
+    in an outage of the store, is tried again after a pause.
+
     Raises:
-        WorkersDieError: too many died in a short time; the others are ended first.
+        WorkersDieError: too many died in a short time, and none has run for longer than that; the
+            others are ended first.
     """
     lifeline, held = os.pipe()
     stopping = stop_signals()
     watched = stopping | {signal.SIGCHLD}
     with _signals_wait(watched):
-        # The number of each process, by its process id.
-        workers: dict[int, int] = {}
-        deaths: deque[float] = deque(maxlen=MAX_DEATHS)
+        # By process id.
+        workers: dict[int, _Running] = {}
+        restarts = _Restarts()
         try:
             while True:
-                for number in sorted(set(range(count)) - set(workers.values())):
-                    workers[_fork(run, number, lifeline, held, watched)] = number
-                if signal.sigwait(watched) in stopping:
+                pause = restarts.next_at - time.monotonic()
+                if pause <= 0:
+                    for number in sorted(set(range(count)) - {w.number for w in workers.values()}):
+                        since = time.monotonic()
+                        pid = _fork(run, number, lifeline, held, watched)
+                        workers[pid] = _Running(number, since)
+                if _next_signal(watched, pause) in stopping:
                     return
-                for pid, number, status in _reap(workers):
+                for pid, dead, status in _reap(workers):
                     code = os.waitstatus_to_exitcode(status)
                     _log.error("worker died", extra={"pid": pid, "exit_code": code})
-                    on_death(number)
-                    deaths.append(time.monotonic())
-                if len(deaths) == MAX_DEATHS and deaths[-1] - deaths[0] < DEATHS_WINDOW_SECONDS:
-                    raise WorkersDieError(
-                        f"{MAX_DEATHS} workers died within {DEATHS_WINDOW_SECONDS:.0f} seconds; "
-                        "the log lines above say why"
-                    )
+                    on_death(dead.number)
+                    restarts.note_death(dead, workers.values(), time.monotonic())
         finally:
             os.close(held)
             os.close(lifeline)
@@ -106,6 +156,14 @@ def _signals_wait(watched: frozenset[signal.Signals]) -> Iterator[None]:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGCHLD, previous)
+
+
+def _next_signal(watched: frozenset[signal.Signals], pause: float) -> int | None:
+    """Wait for a signal and return it; return `None` after a pause, if there is one."""
+    if pause <= 0:
+        return signal.sigwait(watched)
+    taken = signal.sigtimedwait(watched, pause)
+    return None if taken is None else taken.si_signo
 
 
 def _fork(
@@ -131,14 +189,14 @@ def _fork(
         os._exit(code)
 
 
-def _reap(workers: dict[int, int]) -> Iterator[tuple[int, int, int]]:
+def _reap(workers: dict[int, _Running]) -> Iterator[tuple[int, _Running, int]]:
     for pid in tuple(workers):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             yield pid, workers.pop(pid), status
 
 
-def _end(workers: dict[int, int]) -> None:
+def _end(workers: dict[int, _Running]) -> None:
     """Tell the workers to finish, and kill those that do not in time."""
     for pid in workers:
         os.kill(pid, signal.SIGTERM)

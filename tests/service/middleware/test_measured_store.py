@@ -201,7 +201,8 @@ async def test_tests_of_named_repositories_are_counted_by_health(counted: FrontD
 class SlowCounts:
     """Counts that wait until they are released."""
 
-    def __init__(self) -> None:
+    def __init__(self, stale: int | None = None) -> None:
+        self.stale = stale
         self.begun = asyncio.Event()
         self.released = asyncio.Event()
         self.calls = 0
@@ -213,7 +214,9 @@ class SlowCounts:
         return {HealthStatus.FLAKY: self.calls}
 
     async def count_stale_tests(self) -> int:
-        raise StoreUnavailableError("down")
+        if self.stale is None:
+            raise StoreUnavailableError("down")
+        return self.stale
 
 
 def counts_of(gauges: HealthGauges) -> list[tuple[str, float]]:
@@ -241,7 +244,7 @@ async def test_counting_takes_a_hundredth_of_the_time_at_most(
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    slow = SlowCounts()
+    slow = SlowCounts(stale=0)
     gauges = HealthGauges(cast("Reader", slow), (WIDGETS,))
     waiting = asyncio.create_task(gauges.refresh())
     await slow.begun.wait()
@@ -252,6 +255,33 @@ async def test_counting_takes_a_hundredth_of_the_time_at_most(
         clock[0] = moment
         await gauges.refresh()
         assert slow.calls == calls
+
+
+async def test_a_count_that_failed_is_repeated_after_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    slow = SlowCounts()
+    gauges = HealthGauges(cast("Reader", slow), (WIDGETS,))
+    waiting = asyncio.create_task(gauges.refresh())
+    await slow.begun.wait()
+    clock[0] = 1.5
+    slow.released.set()
+    await waiting
+    slow.stale = 7
+    for moment, found in ((61.0, []), (62.0, [("mergewatch_stale_tests", 7.0)])):
+        clock[0] = moment
+        await gauges.refresh()
+        assert counts_of(gauges)[1:] == found
+
+
+async def test_nothing_else_is_counted_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_gauges, "COUNT_SECONDS", 0.01)
+    slow = SlowCounts(stale=0)
+    gauges = HealthGauges(cast("Reader", slow), (WIDGETS, GADGETS))
+    await gauges.refresh()
+    assert (slow.calls, counts_of(gauges)) == (1, [])
 
 
 async def test_reads_of_the_cache_are_counted_by_where_the_value_was(counted: FrontDoor) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
+import aiohttp
 import pytest
 from aiohttp import web
 from standardwebhooks.webhooks import WebhookVerificationError
@@ -15,7 +16,13 @@ from standardwebhooks.webhooks import WebhookVerificationError
 from indexing.models.notifications import Webhook, WebhookFormat
 from service.config.reach import Reach
 from service.notifications import delivery
-from service.notifications.delivery import MAX_ANSWER_BYTES, Attempt, Delivery, Result
+from service.notifications.delivery import (
+    MAX_ANSWER_BYTES,
+    TOTAL_SECONDS,
+    Attempt,
+    Delivery,
+    Result,
+)
 from service.notifications.messages import Message
 from tests.builders import NOON, WIDGETS
 from tests.service.notifications.receivers import SECRET, Receiver, receiving, verify
@@ -168,6 +175,31 @@ async def test_the_status_counts_whatever_becomes_of_the_body(
             await released.wait()
         writer.close()
 
+    async with listening(answer) as url:
+        attempt = await client.send(webhook_at(url), MESSAGE, NOON)
+        released.set()
+    assert attempt.result is Result.SENT
+
+
+async def test_the_deadline_of_an_attempt_does_not_cover_the_body(
+    client: Delivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    now, drain = loop.time, delivery._drain
+    released = asyncio.Event()
+
+    async def drain_later(response: aiohttp.ClientResponse) -> None:
+        # The status has come just in time, and the deadline passes before the end of the body.
+        monkeypatch.setattr(loop, "time", lambda: now() + TOTAL_SECONDS)
+        await drain(response)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(MESSAGE.body)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+        await released.wait()
+        writer.close()
+
+    monkeypatch.setattr(delivery, "_drain", drain_later)
     async with listening(answer) as url:
         attempt = await client.send(webhook_at(url), MESSAGE, NOON)
         released.set()

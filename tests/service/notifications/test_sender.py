@@ -16,6 +16,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from indexing.errors import StoreUnavailableError
 from indexing.models.notifications import NotificationType, OutboxCount, Webhook, WebhookFormat
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store.interface import Store
@@ -34,6 +35,7 @@ from tests.builders import NOON, WIDGETS, after
 from tests.service.front_door import Clock
 from tests.service.notifications.receivers import receiving
 from tests.service.notifications.scripted import LOOK, Scripted, add_webhook, break_tests, pass_time
+from tests.service.processes import TIMEOUT
 from tests.waiting import until
 
 
@@ -279,3 +281,56 @@ async def test_a_stopped_sender_gives_its_lease_up(store: Store) -> None:
     running.cancel()
     await asyncio.wait([running])
     assert await store.hold_lease("notifications", "another", clock.now, after(minutes=1))
+
+
+async def test_a_store_that_is_down_at_the_end_causes_no_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_webhook(store)
+    await break_tests(store, ["hinge"])
+    receiver = Scripted()
+    running = asyncio.create_task(NotificationSender(store, receiver, clock=Clock()).run())
+    await asyncio.wait_for(receiver.arrived.wait(), TIMEOUT)
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailableError("down")
+
+    monkeypatch.setattr(store, "release_lease", fail)
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+
+
+async def test_a_store_that_hangs_at_the_end_delays_it_by_the_limits_of_the_last_writes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_module, "LAST_WRITE_SECONDS", 0.01)
+    await add_webhook(store)
+    await break_tests(store, ["hinge", "door"])
+    hanging: list[str] = []
+
+    class AnswersOne(Scripted):
+        """A receiver that does not respond to the second message."""
+
+        async def send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
+            attempt = await super().send(webhook, message, now)
+            if len(self.requests) == 2:
+                await asyncio.Event().wait()
+            return attempt
+
+    def hang(name: str) -> None:
+        async def wait(*_: object) -> None:
+            hanging.append(name)
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(store, name, wait)
+
+    receiver = AnswersOne()
+    running = asyncio.create_task(NotificationSender(store, receiver, clock=Clock()).run())
+    await until(lambda: len(receiver.requests) == 2)
+    for name in ("remove_sent", "release_lease"):
+        hang(name)
+    running.cancel()
+    await asyncio.wait([running], timeout=TIMEOUT)
+    assert running.cancelled()
+    assert hanging == ["remove_sent", "release_lease"]

@@ -1,0 +1,117 @@
+"""The supervisor replaces workers that die, and ends the service only if none can start."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from typing import Final
+
+import pytest
+
+from indexing.errors import MergewatchError
+from service.server import supervisor
+from tests.service.processes import TIMEOUT
+
+# Long enough for many starts that fail, each of which takes a few milliseconds.
+WINDOW: Final = 2.0
+
+_context = multiprocessing.get_context("fork")
+
+
+def serve_one_of_two(deaths: int, first_pause: float) -> None:
+    """Supervise a worker that runs well, and one that dies once the other is known to.
+
+    No replacement can start. Each death writes a byte to `deaths`.
+    """
+    supervisor.DEATHS_WINDOW_SECONDS = WINDOW  # type: ignore[misc]
+    supervisor.FIRST_PAUSE_SECONDS = first_pause  # type: ignore[misc]
+    supervisor.LONGEST_PAUSE_SECONDS = max(first_pause, 0.05)  # type: ignore[misc]
+    died = False
+
+    def run(lifeline: int, number: int) -> None:
+        if number == 0:
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+            select.select([lifeline], [], [])
+        elif died:
+            raise MergewatchError("the store refuses connections")
+        else:
+            # Not hoping: the other worker was started earlier, so it has run for longer than this.
+            time.sleep(1.1 * WINDOW)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_death(_: int) -> None:
+        nonlocal died
+        died = True
+        os.write(deaths, b"x")
+
+    supervisor.supervise(2, run, on_death=on_death)
+
+
+@contextmanager
+def supervised(first_pause: float) -> Iterator[tuple[BaseProcess, int]]:
+    """Yield the running supervisor, and where to read its deaths."""
+    deaths, written = os.pipe()
+    process = _context.Process(target=serve_one_of_two, args=(written, first_pause))
+    process.start()
+    os.close(written)
+    try:
+        yield process, deaths
+    finally:
+        os.close(deaths)
+        # Its workers see that it has ended.
+        process.kill()
+        process.join(TIMEOUT)
+
+
+def read_deaths(deaths: int, number: int) -> int:
+    """Wait for so many deaths; return how many there were before the supervisor ended."""
+    return sum(len(os.read(deaths, 1)) for _ in range(number))
+
+
+@pytest.mark.slow
+def test_a_replacement_that_cannot_start_ends_no_worker_that_runs_well() -> None:
+    number = 2 * supervisor.MAX_DEATHS
+    with supervised(first_pause=0.001) as (process, deaths):
+        assert read_deaths(deaths, number) == number
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGTERM)
+        process.join(TIMEOUT)
+        assert process.exitcode == 0
+
+
+@pytest.mark.slow
+def test_a_stop_signal_is_taken_during_the_pause_before_a_start() -> None:
+    with supervised(first_pause=100 * TIMEOUT) as (process, deaths):
+        # The pause comes after the first replacement has died.
+        assert read_deaths(deaths, 2) == 2
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGTERM)
+        process.join(TIMEOUT)
+        assert process.exitcode == 0
+
+
+def test_the_pause_grows_with_each_start_that_fails_and_ends_with_a_success() -> None:
+    settled, failed = supervisor._Running(0, 0.0), supervisor._Running(1, 1_000.0)
+    restarts = supervisor._Restarts()
+    now, pauses = 1_001.0, list[float]()
+    for dead in (settled, *[failed] * 8, settled, failed):
+        restarts.note_death(dead, [settled], now)
+        pauses.append(restarts.next_at - now)
+    assert pauses == [0, 1, 2, 4, 8, 16, 30, 30, 30, 0, 1]
+
+
+def test_deaths_beside_a_worker_that_runs_well_do_not_count_once_it_has_died() -> None:
+    settled, failed = supervisor._Running(0, 0.0), supervisor._Running(1, 1_000.0)
+    restarts = supervisor._Restarts()
+    for _ in range(2 * supervisor.MAX_DEATHS):
+        restarts.note_death(failed, [settled], 1_001.0)
+    for _ in range(supervisor.MAX_DEATHS - 1):
+        restarts.note_death(failed, [], 1_002.0)
+    with pytest.raises(supervisor.WorkersDieError):
+        restarts.note_death(failed, [], 1_003.0)

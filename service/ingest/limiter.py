@@ -107,12 +107,13 @@ class RequestBodyLimiter:
         request: web.Request,
         kinds: Collection[str],
         max_bytes: int = MAX_BODY_BYTES,
-        seconds: float = BODY_SECONDS,
+        seconds: float | None = None,
     ) -> AsyncIterator[Body]:
         """Read the body of a request whose media type is one of `kinds`, which may end in `/*`.
 
-        It has to arrive within `seconds`. `max_bytes` limits the body as sent. If it is at most
-        `SMALL_BODY_BYTES`, the unpacked body may not be larger than that either.
+        It has to arrive within `seconds` (default: `BODY_SECONDS`). `max_bytes` limits the body as
+        sent. If it is at most `SMALL_BODY_BYTES`, the unpacked body may not be larger than that
+        either.
         The body counts as held, and keeps its slot, until the context is left. Calls to the store
         meanwhile are queued fairly among all tenants.
 
@@ -128,7 +129,7 @@ class RequestBodyLimiter:
         pieces: list[bytes] = []
         held = 0
         try:
-            async for piece in _receive(request, seconds):
+            async for piece in _receive(request, seconds or BODY_SECONDS):
                 pieces.append(piece)
                 held += len(piece)
                 self._held[sender] += len(piece)

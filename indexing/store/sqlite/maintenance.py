@@ -77,8 +77,12 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
     The number is that of executions.
     """
     finish_days(connection, before)
+    # Those that no refresh has judged yet stay until the next run.
     old = connection.execute(
-        "SELECT id FROM executions WHERE finished_at < ? ORDER BY finished_at LIMIT ?",
+        "SELECT e.id FROM executions e WHERE e.finished_at < ?"
+        " AND NOT EXISTS (SELECT 1 FROM identities i JOIN unmerged u ON u.test = i.test"
+        " WHERE i.id = e.identity AND u.execution = e.id)"
+        " ORDER BY e.finished_at LIMIT ?",
         (to_microseconds(before), limit),
     ).fetchall()
     executions = [row[0] for row in old]

@@ -357,8 +357,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         progress: Steps | None = None,
         rollups_before: datetime | None = None,
     ) -> PruneCount:
-        # Days that lose executions become final, so they must be up to date first. Events come
-        # later, because they take long, and old results that arrive meanwhile must be judged.
+        # Days that lose executions become final, so they must be up to date first.
         await self.refresh_tests(now, progress)
         dropped_executions = await self._repeat(
             partial(maintenance.prune_executions, before=before, limit=_PRUNED_A_STEP)

@@ -251,8 +251,9 @@ async def test_an_upgraded_store_knows_which_flaky_verdicts_go_on(tmp_path: Path
     await store.close()
 
 
-async def test_old_results_that_arrive_while_events_are_pruned_are_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", [maintenance.prune_executions, maintenance.prune_events])
+async def test_old_results_that_arrive_during_a_prune_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: object
 ) -> None:
     """A test keeps its first and last failure when retention removes its executions."""
     store = await open_store(tmp_path)
@@ -261,19 +262,18 @@ async def test_old_results_that_arrive_while_events_are_pruned_are_judged(
     old = make_executions(run, [("t", FAILED)], after(days=-200))
     repeat = SqliteStore._repeat
 
-    async def load_before_events(self: SqliteStore, step: Any, progress: Any = None) -> int:
-        if getattr(step, "func", None) is maintenance.prune_events:
+    async def load_before(self: SqliteStore, work: Any, progress: Any = None) -> int:
+        if getattr(work, "func", None) is step:
             await self.write_results(WIDGETS, {run: old})
-        return await repeat(self, step, progress)
+        return await repeat(self, work, progress)
 
-    monkeypatch.setattr(SqliteStore, "_repeat", load_before_events)
-    await store.prune(after(days=-90), NOON)
+    monkeypatch.setattr(SqliteStore, "_repeat", load_before)
+    assert (await store.prune(after(days=-90), NOON)).executions == 0
     monkeypatch.undo()
-    await store.prune(after(days=-90), NOON)
+    assert (await store.prune(after(days=-90), NOON)).executions == 1
     detail = await store.get_test(WIDGETS, derive_test_id(WIDGETS, "t"))
     assert detail is not None
     assert detail.health.first_failure_at == after(days=-200)
-    assert (await store.get_status()).executions == 1
     await store.close()
 
 

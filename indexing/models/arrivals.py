@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -47,18 +46,3 @@ class Arrivals:
     rows: tuple[Arrival, ...]
     until: ArrivalKey
     is_all: bool
-
-
-def take_fitting(found: Iterable[Arrival]) -> tuple[tuple[Arrival, ...], bool]:
-    """Return the first events, at most `MOST_BYTES` in total, and whether these are all.
-
-    There is at least one, unless `found` is empty.
-    """
-    rows: list[Arrival] = []
-    size = 0
-    for row in found:
-        size += len(row.body)
-        if rows and size > MOST_BYTES:
-            return tuple(rows), False
-        rows.append(row)
-    return tuple(rows), True

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, NamedTuple
 
-from indexing.models.paging import Page
+from indexing.models.paging import Page, take_fitting
 from indexing.names import RepositoryName
 from indexing.timestamps import from_microseconds
 
@@ -101,16 +101,10 @@ class EventQuery:
 
 def fit_page(page: Page[EventRow], *, backward: bool) -> Page[EventRow]:
     """Return the rows next to the anchor that have `MOST_PAGE_BYTES` together, at least one."""
-    size = sum([len(body) for _, _, body in page.rows])
-    if size <= MOST_PAGE_BYTES:
+    if sum([len(body) for _, _, body in page.rows]) <= MOST_PAGE_BYTES:
         return page
-    rows = page.rows[::-1] if backward else page.rows
-    count = size = 0
-    for row in rows:
-        size += len(row.body)
-        if count and size > MOST_PAGE_BYTES:
-            break
-        count += 1
     if backward:
-        return Page(page.rows[-count:], has_previous=True, has_next=page.has_next)
-    return Page(page.rows[:count], has_previous=page.has_previous, has_next=True)
+        rows, _ = take_fitting(reversed(page.rows), MOST_PAGE_BYTES)
+        return Page(rows[::-1], has_previous=True, has_next=page.has_next)
+    rows, _ = take_fitting(page.rows, MOST_PAGE_BYTES)
+    return Page(rows, has_previous=page.has_previous, has_next=True)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K")
 R = TypeVar("R")
+
+
+class HasBody(Protocol):
+    """A row with the text of an event."""
+
+    @property
+    def body(self) -> bytes: ...
+
+
+B = TypeVar("B", bound=HasBody)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +40,18 @@ class Page(Generic[R]):
     rows: tuple[R, ...]
     has_previous: bool
     has_next: bool
+
+
+def take_fitting(found: Iterable[B], most: int) -> tuple[tuple[B, ...], bool]:
+    """Return the first rows, whose bodies have at most `most` bytes, and whether these are all.
+
+    There is at least one, unless `found` is empty.
+    """
+    rows: list[B] = []
+    size = 0
+    for row in found:
+        size += len(row.body)
+        if rows and size > most:
+            return tuple(rows), False
+        rows.append(row)
+    return tuple(rows), True

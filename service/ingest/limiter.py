@@ -145,7 +145,7 @@ class RequestBodyLimiter:
                     slot = acquire_within(SLOT_SECONDS, slots.slot(sender))
                     await taken.enter_async_context(slot)
                 except TimeoutError as error:
-                    raise _too_much_at_once() from error
+                    raise too_much_at_once() from error
                 current_tenant.set(sender)
                 if content is None:
                     yield LargeBody(kind, pieces, self._large_workers, packed=packed)
@@ -165,7 +165,7 @@ class RequestBodyLimiter:
         if held > SMALL_BODY_BYTES:
             limit -= HELD_FOR_SMALL_BYTES
         if self._held[sender] > MAX_HELD_BYTES_PER_TENANT or self._held.total() > limit:
-            raise _too_much_at_once()
+            raise too_much_at_once()
 
 
 LIMITER: Final = web.AppKey("request_body_limiter", RequestBodyLimiter)
@@ -214,7 +214,8 @@ def _check_packing(request: web.Request) -> bool:
     )
 
 
-def _too_much_at_once() -> problems.Problem:
+def too_much_at_once() -> problems.Problem:
+    """Return the refusal of a body while too many others are on their way."""
     return problems.unavailable("too many uploads at once, retry later")
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from indexing.fairness import current_tenant
 from service.http import problems
 from service.http.problems import Problem
-from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
+from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES, too_much_at_once
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.ui.session import Session
 
@@ -71,8 +71,7 @@ def _without_slot(request: web.Request) -> Iterator[None]:
     """
     tenant = current_tenant.get()
     if _unread[tenant] >= MAX_UNREAD_PER_TENANT:
-        # As the limiter refuses bodies of any kind.
-        raise problems.unavailable("too many uploads at once, retry later")
+        raise too_much_at_once()
     request.app[ADMISSION_CONTROL].release_slot(request)
     _unread[tenant] += 1
     try:

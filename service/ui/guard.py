@@ -21,7 +21,7 @@ from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.layer import RouteHandler
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.links import ENDED_FIELD, SIGN_IN
-from service.ui.page_context import PageContext
+from service.ui.page_context import PageContext, sessions_unavailable
 
 PageHandler: TypeAlias = Callable[[PageContext], Awaitable[web.StreamResponse]]
 SignedInHandler: TypeAlias = Callable[[PageContext, Principal], Awaitable[web.StreamResponse]]
@@ -95,7 +95,7 @@ async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
         problem = problems.stale_cursor()
     elif isinstance(error, CacheUnavailableError):
         _log.warning("sessions unavailable", extra={"reason": str(error)})
-        problem = problems.unavailable("the sessions of tokens are unavailable, retry later")
+        problem = sessions_unavailable()
     elif isinstance(error, (StoreUnavailableError, TimeoutError)):
         _log.warning("store unavailable", extra={"reason": str(error)})
         problem = problems.store_unavailable()

@@ -21,6 +21,7 @@ from service.cache.confirmed import CacheUnavailableError
 from service.context import CONTEXT, REQUEST_ID
 from service.http import problems
 from service.http.operations import Operation
+from service.http.problems import Problem
 from service.middleware.access import OPERATIONS
 from service.middleware.rate_limit import RateLimit
 from service.ui.api import Api
@@ -90,8 +91,7 @@ class PageContext:
         try:
             return await self.find_principal()
         except CacheUnavailableError as error:
-            detail = "the sessions of tokens are unavailable, retry later"
-            raise problems.unavailable(detail) from error
+            raise sessions_unavailable() from error
 
     def open_api(self, principal: Principal) -> Api:
         """Return the API as this principal may use it."""
@@ -154,3 +154,8 @@ class PageContext:
                 status=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"}
             )
         return web.Response(status=303, headers=headers)
+
+
+def sessions_unavailable() -> Problem:
+    """Return the refusal while the cache that holds the sessions of tokens does not answer."""
+    return problems.unavailable("the sessions of tokens are unavailable, retry later")

@@ -21,7 +21,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from indexing.errors import StoreError
-from indexing.models.arrivals import MOST_BYTES, Arrival, ArrivalKey, Arrivals, take_fitting
+from indexing.models.arrivals import MOST_BYTES, Arrival, ArrivalKey, Arrivals
+from indexing.models.paging import take_fitting
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
@@ -173,7 +174,7 @@ async def list_arrivals(
     if more and len(found) == asked and sum(len(row.body) for row in found) <= _SMALL_BYTES:
         found += await read(found[-1].key, more)
         asked += more
-    rows, fit = take_fitting(found)
+    rows, fit = take_fitting(found, MOST_BYTES)
     is_all = fit and len(rows) < asked
     until = max(ArrivalKey(settled), after, *(row.key for row in rows)) if is_all else rows[-1].key
     return Arrivals(rows, until, is_all)

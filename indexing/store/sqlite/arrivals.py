@@ -10,7 +10,8 @@ from contextlib import closing
 from typing import Any, Final
 
 from indexing.identifiers import derive_repository_id
-from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals, take_fitting
+from indexing.models.arrivals import MOST_BYTES, Arrival, ArrivalKey, Arrivals
+from indexing.models.paging import take_fitting
 from indexing.names import RepositoryName
 from indexing.store.sqlite.repositories import find_repository_id
 
@@ -60,7 +61,7 @@ def list_arrivals(
     )
     # An open cursor would keep its snapshot of the file.
     with closing(found):
-        rows, fit = take_fitting(_arrival_of(row, ids) for row in found)
+        rows, fit = take_fitting((_arrival_of(row, ids) for row in found), MOST_BYTES)
     is_all = fit and len(rows) < limit
     return Arrivals(rows, max(newest, after) if is_all else rows[-1].key, is_all)
 

@@ -6,34 +6,25 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
-import orjson
 import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.identifiers import derive_test_id
-from indexing.models.changes import AnswerChanges
 from indexing.models.executions import Conclusion
-from indexing.models.keys import ApplicationKey, Scope
 from indexing.models.paging import Anchor
-from indexing.models.quarantines import ChangeAction, QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
-from indexing.names import RepositoryName
 from indexing.quarantine.configuration import describe_change
 from indexing.store.elasticsearch import executions
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.connection import ConflictError
 from indexing.store.elasticsearch.client.places import Place
-from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.derived import dirty_markers, runs
+from indexing.store.elasticsearch.derived import runs
 from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.repositories import make_known, replace_repository
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome, ExecutionCount
 from tests.builders import (
-    FOREIGN,
     NOON,
     WIDGETS,
     after,
@@ -305,173 +296,6 @@ async def test_a_marker_that_another_process_has_handled_is_not_handled_again(
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 0
     (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
     assert row.key.executions_count == 1
-
-
-async def test_another_process_finds_the_marks_of_a_repository_at_once(
-    store: ElasticsearchStore, other: ElasticsearchStore
-) -> None:
-    await store.ensure_repository(WIDGETS)
-    for number in range(3):
-        run = make_run(str(number))
-        await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
-        assert await other.refresh_tests(NOON, repository=WIDGETS) == 1
-        (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
-        assert row.key.executions_count == number + 1
-
-
-async def test_marks_beyond_one_page_are_done_by_the_same_call(
-    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
-    await store.ensure_repository(WIDGETS)
-    for number in range(4):
-        run = make_run(str(number))
-        given = make_executions(run, [(f"t{number}", PASSED)])
-        await store.write_results(WIDGETS, {run: given})
-    assert await store.refresh_tests(NOON, repository=WIDGETS) == 4
-    assert await names(store) == ["t0", "t1", "t2", "t3"]
-
-
-async def test_large_marks_are_done_by_the_same_call(
-    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_BYTES_AT_ONCE", 1)
-    await store.ensure_repository(WIDGETS)
-    for number in range(4):
-        run = make_run(str(number))
-        given = make_executions(run, [(f"t{number}", PASSED), ("all", PASSED)])
-        await store.write_results(WIDGETS, {run: given})
-    await store.refresh_tests(NOON, repository=WIDGETS)
-    assert await names(store) == ["all", "t0", "t1", "t2", "t3"]
-    status = await store.get_status()
-    assert status.stale_tests == 0
-
-
-async def test_marks_of_changes_in_progress_do_not_hide_others(
-    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They stay after they are handled, and may fill a page."""
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
-    run = make_run()
-    await load_names(store, ["t"], run)
-    cluster, routing = cluster_of(store), routing_of(WIDGETS)
-    test = str(derive_test_id(WIDGETS, "t"))
-    # Their ids come before those of all others.
-    going_on = [
-        dirty_markers.marker_operation(cluster, f" {number}", routing, [test], ahead=True)
-        for number in range(2)
-    ]
-    await dirty_markers.write_markers(cluster, going_on)
-    later = make_run("2")
-    await store.write_results(WIDGETS, {later: make_executions(later, [("later", PASSED)])})
-    await store.refresh_tests(NOON)
-    assert await names(store) == ["later", "t"]
-
-
-async def test_a_mark_stays_small_however_long_the_names_are(store: ElasticsearchStore) -> None:
-    """A refresh holds many marks at once, and other tenants share its memory."""
-    await store.ensure_repository(WIDGETS)
-    long = "x" * 8_000
-    run = make_run(commit=long, pipeline=long, job=long)
-    given = make_executions(run, [(f"t{number}", PASSED) for number in range(150)])
-    await store.write_results(WIDGETS, {run: given})
-    assert (await store.get_status()).stale_tests == 150
-    cluster = cluster_of(store)
-    await cluster.connection.refresh(cluster.layout.stale)
-    found = await ask(store, "POST", f"/{cluster.layout.stale}/_search", {"size": 10})
-    assert len(orjson.dumps(found)) < 3 * 1024 * 1024
-    await store.refresh_tests(NOON, repository=WIDGETS)
-    assert (await store.get_status()).stale_tests == 0
-    assert len(await names(store)) == 150
-
-
-@pytest.mark.parametrize("repository", [WIDGETS, None])
-async def test_a_write_whose_response_was_lost_loses_no_rows(
-    store: ElasticsearchStore,
-    monkeypatch: pytest.MonkeyPatch,
-    repository: RepositoryName | None,
-) -> None:
-    """It is sent again, and conflicts with itself."""
-    await load_names(store, ["t"])
-    run = make_run("2")
-    await store.write_results(WIDGETS, {run: make_executions(run, [("t", FAILED)])})
-    connection = cluster_of(store).connection
-    request = connection.request
-    lost = 0
-
-    async def lose_once(method: str, target: str, body: Any = None, **options: Any) -> Any:
-        nonlocal lost
-        answer = await request(method, target, body, **options)
-        # The only writes with such a guard are those of tests.
-        if target.startswith("/_bulk") and b'"if_seq_no"' in body and not lost:
-            lost += 1
-            return await request(method, target, body, **options)
-        return answer
-
-    monkeypatch.setattr(connection, "request", lose_once)
-    changes: list[AnswerChanges] = []
-    await store.refresh_tests(NOON, repository=repository, changed=changes.append)
-    assert lost == 1
-    (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
-    assert row.key.executions_count == 2
-    changed = frozenset[UUID]().union(*(each.tests for each in changes))
-    assert changed == {derive_test_id(WIDGETS, "t")}
-    layout = cluster_of(store).layout
-    await connection.refresh(layout.changes)
-    found = await ask(store, "POST", f"/{layout.changes}/_search", {"_source": ["health"]})
-    healths = [hit["_source"].get("health") for hit in found["hits"]["hits"]]
-    assert sorted(filter(None, healths)) == ["flaky", "flaky"]
-
-
-@pytest.fixture
-def lost(store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The writes of single documents: each response is lost once, so each is sent twice."""
-    connection = cluster_of(store).connection
-    request = connection.request
-    targets: list[str] = []
-
-    async def lose(method: str, target: str, body: Any = None, **options: Any) -> Any:
-        answer = await request(method, target, body, **options)
-        if method == "PUT" and "/_doc/" in target:
-            targets.append(target)
-            return await request(method, target, body, **options)
-        return answer
-
-    monkeypatch.setattr(connection, "request", lose)
-    return targets
-
-
-async def test_a_document_whose_response_was_lost_is_written_once(
-    store: ElasticsearchStore, lost: list[str]
-) -> None:
-    await load_names(store, ["t"])
-    request = QuarantineRequest("t", "flaky since the upgrade")
-    added = await store.add_quarantine(WIDGETS, request, NOON)
-    assert added.is_new
-    assert await store.remove_quarantine(WIDGETS, added.quarantine.key.id, after(hours=1))
-    changes = await store.list_quarantine_changes(WIDGETS, after(hours=2), Anchor(), 10)
-    assert [each.action for each in changes.rows] == [ChangeAction.REMOVED, ChangeAction.ADDED]
-    change = RepositoryChange(default_branch="next")
-    assert (await store.set_repository(WIDGETS, change, NOON)).default_branch == "next"
-    key = ApplicationKey("id", "ci", Scope.READ, "acme", None, b"x" * 32, NOON)
-    await store.add_key(key)
-    with pytest.raises(ConflictError):
-        await store.add_key(replace(key, name="another"))
-    assert len(lost) >= 5
-
-
-async def test_a_lease_whose_response_was_lost_is_held_at_once(
-    store: ElasticsearchStore, other: ElasticsearchStore, lost: list[str]
-) -> None:
-    async with cluster_of(store).refresh_leases.hold(routing_of(WIDGETS)) as lease:
-        assert lost
-        assert lease.is_clean
-        assert not lease.met_others
-        async with cluster_of(other).refresh_leases.hold(routing_of(FOREIGN)) as another:
-            assert another.is_clean
 
 
 async def test_a_slice_that_was_deleted_after_it_was_listed_holds_nothing(

@@ -1,0 +1,110 @@
+"""Dirty markers: which of them a refresh handles, and how large they are."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.models.paging import Anchor
+from indexing.store.elasticsearch.cluster import routing_of
+from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from tests.builders import (
+    NOON,
+    WIDGETS,
+    load_names,
+    make_executions,
+    make_run,
+)
+from tests.indexing.store.elasticsearch.inspection import (
+    ALL,
+    ask,
+    cluster_of,
+    names,
+)
+
+PASSED = Conclusion.PASSED
+FAILED = Conclusion.FAILED
+
+
+async def mark_in_turn(store: ElasticsearchStore, *tests: str) -> None:
+    """Load four runs without a refresh: each has a test of its own and these."""
+    await store.ensure_repository(WIDGETS)
+    for number in range(4):
+        run = make_run(str(number))
+        given = make_executions(run, [(test, PASSED) for test in (f"t{number}", *tests)])
+        await store.write_results(WIDGETS, {run: given})
+
+
+async def test_another_process_finds_the_marks_of_a_repository_at_once(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    for number in range(3):
+        run = make_run(str(number))
+        await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
+        assert await other.refresh_tests(NOON, repository=WIDGETS) == 1
+        (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
+        assert row.key.executions_count == number + 1
+
+
+async def test_marks_beyond_one_page_are_done_by_the_same_call(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+    await mark_in_turn(store)
+    assert await store.refresh_tests(NOON, repository=WIDGETS) == 4
+    assert await names(store) == ["t0", "t1", "t2", "t3"]
+
+
+async def test_large_marks_are_done_by_the_same_call(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(dirty_markers, "_BYTES_AT_ONCE", 1)
+    await mark_in_turn(store, "all")
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await names(store) == ["all", "t0", "t1", "t2", "t3"]
+    assert (await store.get_status()).stale_tests == 0
+
+
+async def test_marks_of_changes_in_progress_do_not_hide_others(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay after they are handled, and may fill a page."""
+    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+    run = make_run()
+    await load_names(store, ["t"], run)
+    cluster, routing = cluster_of(store), routing_of(WIDGETS)
+    test = str(derive_test_id(WIDGETS, "t"))
+    # Their ids come before those of all others.
+    going_on = [
+        dirty_markers.marker_operation(cluster, f" {number}", routing, [test], ahead=True)
+        for number in range(2)
+    ]
+    await dirty_markers.write_markers(cluster, going_on)
+    later = make_run("2")
+    await store.write_results(WIDGETS, {later: make_executions(later, [("later", PASSED)])})
+    await store.refresh_tests(NOON)
+    assert await names(store) == ["later", "t"]
+
+
+async def test_a_mark_stays_small_however_long_the_names_are(store: ElasticsearchStore) -> None:
+    """A refresh holds many marks at once, and other tenants share its memory."""
+    await store.ensure_repository(WIDGETS)
+    long = "x" * 8_000
+    run = make_run(commit=long, pipeline=long, job=long)
+    given = make_executions(run, [(f"t{number}", PASSED) for number in range(150)])
+    await store.write_results(WIDGETS, {run: given})
+    assert (await store.get_status()).stale_tests == 150
+    cluster = cluster_of(store)
+    await cluster.connection.refresh(cluster.layout.stale)
+    found = await ask(store, "POST", f"/{cluster.layout.stale}/_search", {"size": 10})
+    assert len(orjson.dumps(found)) < 3 * 1024 * 1024
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert (await store.get_status()).stale_tests == 0
+    assert len(await names(store)) == 150

@@ -239,36 +239,37 @@ async def test_a_scrape_does_not_wait_for_a_long_count(monkeypatch: pytest.Monke
     assert slow.calls == 1
 
 
-async def test_counting_takes_a_hundredth_of_the_time_at_most(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time in seconds, as the only item."""
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    slow = SlowCounts(stale=0)
+    return clock
+
+
+async def count_once(slow: SlowCounts, clock: list[float], seconds: float) -> HealthGauges:
+    """Return gauges whose first count has taken so many seconds."""
     gauges = HealthGauges(cast("Reader", slow), (WIDGETS,))
     waiting = asyncio.create_task(gauges.refresh())
     await slow.begun.wait()
-    clock[0] = 5.0
+    clock[0] = seconds
     slow.released.set()
     await waiting
+    return gauges
+
+
+async def test_counting_takes_a_hundredth_of_the_time_at_most(clock: list[float]) -> None:
+    slow = SlowCounts(stale=0)
+    gauges = await count_once(slow, clock, 5.0)
     for moment, calls in ((500.0, 1), (506.0, 2)):
         clock[0] = moment
         await gauges.refresh()
         assert slow.calls == calls
 
 
-async def test_a_count_that_failed_is_repeated_after_a_minute(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+async def test_a_count_that_failed_is_repeated_after_a_minute(clock: list[float]) -> None:
     slow = SlowCounts()
-    gauges = HealthGauges(cast("Reader", slow), (WIDGETS,))
-    waiting = asyncio.create_task(gauges.refresh())
-    await slow.begun.wait()
-    clock[0] = 1.5
-    slow.released.set()
-    await waiting
+    gauges = await count_once(slow, clock, 1.5)
     slow.stale = 7
     for moment, found in ((61.0, []), (62.0, [("mergewatch_stale_tests", 7.0)])):
         clock[0] = moment

@@ -187,7 +187,8 @@ async def test_a_real_report_blocks_until_its_failures_are_quarantined(
     await check(str(SAMPLES / sample))
 
 
-@pytest.mark.parametrize(
+# What decides where quarantines are unknown: the test command, or the reports without its status.
+TESTS_ALONE = pytest.mark.parametrize(
     ("arguments", "cases", "code"),
     [
         ((), (PASSED,), 0),
@@ -198,6 +199,9 @@ async def test_a_real_report_blocks_until_its_failures_are_quarantined(
         (("--test-exit-code=5",), (PASSED,), 5),
     ],
 )
+
+
+@TESTS_ALONE
 async def test_a_refused_key_leaves_the_tests_their_result(
     door: FrontDoor,
     check: JobCheck,
@@ -213,16 +217,7 @@ async def test_a_refused_key_leaves_the_tests_their_result(
 
 
 @pytest.mark.parametrize("token", ["", " \n"])
-@pytest.mark.parametrize(
-    ("arguments", "cases", "code"),
-    [
-        ((), (PASSED,), 0),
-        ((), (FAILED,), 1),
-        ((), ("",), 1),
-        (("--test-exit-code=0",), (FAILED,), 0),
-        (("--test-exit-code=5",), (PASSED,), 5),
-    ],
-)
+@TESTS_ALONE
 async def test_a_pull_request_from_a_fork_gets_an_empty_key_and_keeps_its_result(
     door: FrontDoor,
     check: JobCheck,

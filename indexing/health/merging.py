@@ -53,7 +53,7 @@ class InexactMergeError(Exception):
 
 def build_rollup(observations: Iterable[Observation]) -> Merged:
     """Return the roll-up of all executions of one sequence, and all of its days and verdicts."""
-    merge = _Merge(None, lambda _: False)
+    merge = RollupMerge(None, lambda _: False)
     merge.add(observations)
     return merge.finish()
 
@@ -69,13 +69,13 @@ def merge_rollup(
     Raises:
         InexactMergeError: the roll-up has to be computed from all executions.
     """
-    merge = _Merge(rollup, has_earlier)
+    merge = RollupMerge(rollup, has_earlier)
     merge.add(observations)
     return merge.finish()
 
 
-class _Merge:
-    """A roll-up that is being changed; used once."""
+class RollupMerge:
+    """A roll-up that is being changed, of `rollup` or of nothing."""
 
     def __init__(self, rollup: Rollup | None, has_earlier: Callable[[str], bool]) -> None:
         self._has_earlier = has_earlier
@@ -144,12 +144,12 @@ class _Merge:
 
     def finish(self) -> Merged:
         return Merged(
-            self._roll_up(),
+            self.roll_up(),
             [self._days[day] for day in sorted(self._open.keys() | self._added)],
             self._verdicts if self._is_whole else {c: self._verdicts[c] for c in self._flaky},
         )
 
-    def _roll_up(self) -> Rollup | None:
+    def roll_up(self) -> Rollup | None:
         """Return the roll-up; None if there is no execution."""
         if self._newest is None:
             return None

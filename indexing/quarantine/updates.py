@@ -110,8 +110,7 @@ def decide_update(
 def _has_lasted(state: JudgedState, days: int) -> Generator[datetime, JudgedState, bool]:
     """Return whether the test was flaky or broken at the end of each of so many UTC days before.
 
-    These are the days before that of its newest execution. Days without an execution changed
-    nothing, so their states are not requested.
+    These are the days before that of its newest execution.
     """
     if days == 0:
         return True
@@ -120,16 +119,11 @@ def _has_lasted(state: JudgedState, days: int) -> Generator[datetime, JudgedStat
     today = day_of(state.newest_at)
     if today - days < _FIRST_DAY:
         return False
-    # The earliest day is read first: it rules out a test that only just became flaky.
-    earliest = yield end_of_day(today - days)
-    if not earliest.is_untrusted:
-        return False
-    day = today - 1
-    while day > today - days:
+    # In ascending order, in which earlier states are computed with one merge of the executions.
+    for day in range(today - days, today):
         older = yield end_of_day(day)
-        if not older.is_untrusted or older.newest_at is None:
+        if not older.is_untrusted:
             return False
-        day = min(day, day_of(older.newest_at)) - 1
     return True
 
 

@@ -57,15 +57,14 @@ def read_identity(
     return _observations_of(rows)
 
 
-def read_until(
-    connection: sqlite3.Connection, test: int, branch: int | None, until: int
+def read_on_branch(
+    connection: sqlite3.Connection, test: int, branch: int | None
 ) -> list[Observation]:
-    """Return the executions of a test on one branch that finished at `until` or before."""
+    """Return the executions of a test on one branch."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM executions e {_JOINED}"
-        " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?) AND e.branch = ?"
-        " AND e.finished_at <= ?",
-        (test, branch, until),
+        " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?) AND e.branch = ?",
+        (test, branch),
     )
     return _observations_of(rows)
 

@@ -15,18 +15,19 @@ from indexing.health.observations import Judgement
 from indexing.health.recovery import Recovery
 from indexing.health.rollup_text import read_recovery, write_recovery
 from indexing.health.rollups import find_newest
-from indexing.health.rules import build_rollups, judge_rollups
+from indexing.health.rules import judge_rollups
 from indexing.models.changes import AnswerChanges
 from indexing.models.tests import TestHealth
 from indexing.names import RepositoryName
 from indexing.quarantine.decision import JudgedState, find_evidence
+from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.events import read_pruned_before
 from indexing.store.sqlite.histories import store_history
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
-from indexing.store.sqlite.observations import OnBranch, read_since, read_until
+from indexing.store.sqlite.observations import OnBranch, read_on_branch, read_since
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.rollups import (
     RollupsOfTest,
@@ -257,13 +258,17 @@ class _Refresh:
     ) -> None:
         by_job = rollups.by_job
         newest_of_all = find_newest(by_job.values()).newest_at if by_job else None
+        past: PastStates | None = None
 
         def state_until(until: int) -> JudgedState:
+            nonlocal past
             if newest_of_all is None or newest_of_all <= until:
                 return JudgedState.of(judgement, by_job.values())
-            seen = read_until(self._connection, test.test, rollups.branch, until)
-            older = build_rollups(seen)
-            return JudgedState.of(judge_test(older, seen), older.values())
+            if past is None:
+                past = PastStates(
+                    read_on_branch(self._connection, test.test, rollups.branch), judge_test
+                )
+            return past.until(until)
 
         apply_rules(
             self._connection,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from indexing.models.repositories import Repository
 from indexing.notifications.rules import Subscription
 from indexing.quarantine.changes import find_withdrawal_time
 from indexing.quarantine.decision import JudgedState
+from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import (
     NewQuarantine,
     QuarantineState,
@@ -31,7 +33,7 @@ from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
-from indexing.store.elasticsearch.derived.rollups import RollupsOfTest, build_test
+from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     Record,
@@ -148,10 +150,17 @@ async def _apply(
         newest=test.newest,
         settings=RuleSettings.of(rules.repository),
     )
+    past: PastStates | None = None
     try:
         moment = next(steps)
         while True:
-            moment = steps.send(await _state_until(cluster, rules, test, moment))
+            if test.newest is None or test.newest <= moment:
+                state = JudgedState.of(test.judgement, test.rollups.rollups.values())
+            else:
+                if past is None:
+                    past = await _read_past(cluster, rules, test)
+                state = await asyncio.to_thread(past.until, to_microseconds(moment))
+            moment = steps.send(state)
     except StopIteration as done:
         update: QuarantineUpdate = done.value
     reason = update.reason
@@ -198,15 +207,10 @@ def _begin(new: NewQuarantine, slot: QuarantineSlot, rules: RuleInputs) -> Recor
     )
 
 
-async def _state_until(
-    cluster: Cluster, rules: RuleInputs, test: JudgedTest, moment: datetime
-) -> JudgedState:
-    """Judge the test by the executions that had finished by `moment`."""
-    if test.newest is None or test.newest <= moment:
-        return JudgedState.of(test.judgement, test.rollups.rollups.values())
-    read = await observations.read_all(cluster, rules.executions, [test.test_id], until=moment)
-    older = build_test(read[test.test_id])
-    return JudgedState.of(test.evaluate(older.rollups, older.fresh), older.rollups.values())
+async def _read_past(cluster: Cluster, rules: RuleInputs, test: JudgedTest) -> PastStates:
+    read = await observations.read_all(cluster, rules.executions, [test.test_id])
+    seen = [each.observation for each in read[test.test_id]]
+    return await asyncio.to_thread(PastStates, seen, test.evaluate)
 
 
 def slots_search(cluster: Cluster, routing: str, tests: Sequence[str]) -> Search:

@@ -29,20 +29,18 @@ class Clause:
     leaves: int
 
 
-def clauses_between(
-    moments: Mapping[str, int | None], latest: int | None = None
-) -> Iterator[Clause]:
+def clauses_since(moments: Mapping[str, int | None]) -> Iterator[Clause]:
     """Yield the clauses for the executions of each test from its start time onwards.
 
-    `moments` has the start in microseconds by test; `None` means no start. `latest`, if set, is the
-    end of the range, inclusive. No execution matches two of the clauses.
+    `moments` has the start in microseconds by test; `None` means no start. No execution matches two
+    of the clauses.
     """
     starts: dict[int | None, list[str]] = {}
     for test, moment in moments.items():
         starts.setdefault(moment, []).append(test)
     for start, tests in starts.items():
         for at in range(0, len(tests), _TESTS_A_CLAUSE):
-            yield _between(tests[at : at + _TESTS_A_CLAUSE], start, latest)
+            yield _since(tests[at : at + _TESTS_A_CLAUSE], start)
 
 
 def requests_of(clauses: Iterable[Clause]) -> Iterator[list[Mapping[str, Any]]]:
@@ -59,9 +57,8 @@ def requests_of(clauses: Iterable[Clause]) -> Iterator[list[Mapping[str, Any]]]:
         yield request
 
 
-def _between(tests: list[str], start: int | None, latest: int | None) -> Clause:
-    bounds = ({} if start is None else {"gte": start}) | ({} if latest is None else {"lte": latest})
+def _since(tests: list[str], start: int | None) -> Clause:
     filters: list[Mapping[str, Any]] = [{"terms": {"test_id": tests}}]
-    if bounds:
-        filters.append({"range": {TIME: bounds}})
+    if start is not None:
+        filters.append({"range": {TIME: {"gte": start}}})
     return Clause({"bool": {"filter": filters}}, _LEAVES_OF_TERMS + _LEAVES_OF_NUMBER)

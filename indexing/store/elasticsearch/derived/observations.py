@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from indexing.health.observations import Observation
@@ -22,13 +21,12 @@ from indexing.store.elasticsearch.derived.arrivals import short_id
 from indexing.store.elasticsearch.derived.observation_clauses import (
     TIME,
     Clause,
-    clauses_between,
+    clauses_since,
     requests_of,
 )
 from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.pull_requests import pull_of
-from indexing.timestamps import to_microseconds
 
 _BUCKETS_A_PAGE: Final = 2_000
 # The most that a search may return.
@@ -139,19 +137,15 @@ async def read_counted(
     cluster: Cluster, observed: ObservedBranch, counts: Mapping[str, int]
 ) -> ReadExecutions:
     """Return the executions of each test, in any order; `counts` has about how many there are."""
-    clauses = clauses_between(dict.fromkeys(counts))
+    clauses = clauses_since(dict.fromkeys(counts))
     return await _read(cluster, observed, clauses, is_short=sum(counts.values()) < _ROWS_A_PAGE)
 
 
 async def read_all(
-    cluster: Cluster,
-    observed: ObservedBranch,
-    tests: Collection[str],
-    until: datetime | None = None,
+    cluster: Cluster, observed: ObservedBranch, tests: Collection[str]
 ) -> dict[str, list[OnBranch]]:
-    """Return the executions of each test; with `until`, only those that finished by then."""
-    latest = None if until is None else to_microseconds(until)
-    read = await _read(cluster, observed, clauses_between(dict.fromkeys(tests), latest))
+    """Return the executions of each test."""
+    read = await _read(cluster, observed, clauses_since(dict.fromkeys(tests)))
     return await asyncio.to_thread(read.by_test, tests)
 
 
@@ -159,7 +153,7 @@ async def read_since(
     cluster: Cluster, observed: ObservedBranch, moments: Mapping[str, int]
 ) -> dict[str, list[OnBranch]]:
     """Return the executions of each test since its moment, which is in microseconds."""
-    read = await _read(cluster, observed, clauses_between(moments))
+    read = await _read(cluster, observed, clauses_since(moments))
     return await asyncio.to_thread(read.by_test, moments)
 
 

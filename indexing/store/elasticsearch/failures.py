@@ -82,6 +82,7 @@ async def _read_groups(
         size=_GROUPS_A_PAGE,
         routing=routing_of(query.repository),
         within={"first": {"min": {"field": TIME}}, "last": {"max": {"field": TIME}}},
+        timeouts=None,
     ):
         for bucket in buckets:
             last_at = from_microseconds(int(bucket["last"]["value"]))

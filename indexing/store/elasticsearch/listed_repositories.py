@@ -90,7 +90,7 @@ async def _read_all(cluster: Cluster, query: RepositoryQuery) -> list[Repository
         return [] if one is None else [one]
     found: list[Repository] = []
     body = _body(query, backward=False, size=_REPOSITORIES_A_PAGE)
-    async for hits in scan(cluster.connection, cluster.layout.control, body):
+    async for hits in scan(cluster.connection, cluster.layout.control, body, timeouts=None):
         found += [repository_of(hit["_source"]) for hit in hits]
     return found
 
@@ -237,6 +237,7 @@ async def _count_quarantined(
         query,
         ("repository_id", "test_id"),
         size=_GROUPS_A_PAGE,
+        timeouts=None,
     ):
         for bucket in buckets:
             routing = bucket["key"]["repository_id"]

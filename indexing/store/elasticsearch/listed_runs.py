@@ -39,7 +39,7 @@ async def list_runs(
         limit=limit,
     )
     runs = {source["run"] for source in page.rows}
-    failed = await find_failed(cluster, routing_of(query.repository), runs) if runs else ()
+    failed = await find_failed(cluster, routing_of(query.repository), runs, None) if runs else ()
     rows = tuple(_arrival_of(source, failed) for source in page.rows)
     return Page(rows, page.has_previous, page.has_next)
 

@@ -1,11 +1,14 @@
-"""Reads all results of a query, page by page; for maintenance and refreshes, not for readers."""
+"""Reads all results of a query, page by page.
+
+By default with the long timeout, for maintenance and refreshes. Requests of users pass their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
-from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.connection import WRITING, Connection, Timeouts
 
 Hit = Mapping[str, Any]
 
@@ -19,15 +22,16 @@ async def scan(
     *,
     routing: str | None = None,
     first: Any = None,
+    timeouts: Timeouts | None = WRITING,
 ) -> AsyncGenerator[Sequence[Hit], None]:
     """Yield the hits in pages of the body's `size`; its `sort` must end in a unique field.
 
     Yields at least one page, which may be empty. `first` is the response with the first page, if
-    the caller has it already.
+    the caller has it already. `timeouts` are those of a page; `None` is for users that wait.
     """
     asked = {"track_total_hits": False, **body}
     while True:
-        answer = first or await connection.search(index, asked, routing=routing, timeouts=WRITING)
+        answer = first or await connection.search(index, asked, routing=routing, timeouts=timeouts)
         first = None
         hits = answer["hits"]["hits"]
         yield hits
@@ -68,17 +72,19 @@ async def scan_groups(
     routing: str | None = None,
     within: Mapping[str, Any] | None = None,
     first: Any = None,
+    timeouts: Timeouts | None = WRITING,
 ) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
     """Yield a bucket for each combination of values of these fields, in pages of `size`.
 
     Instead of a field name, `fields` may contain another source of a composite aggregation, such as
     a histogram. `within` are the sub-aggregations of each bucket. If the index does not exist,
     there are no buckets. `first` is the response with the first page, if the caller has it already.
+    `timeouts` are those of a page; `None` is for users that wait.
     """
     after: Mapping[str, Any] | None = None
     while True:
         body = groups_body(query, fields, size=size, within=within, after=after)
-        answer = first or await connection.search(index, body, routing=routing, timeouts=WRITING)
+        answer = first or await connection.search(index, body, routing=routing, timeouts=timeouts)
         first = None
         found = answer.get("aggregations", {}).get(GROUPS, {"buckets": []})
         yield found["buckets"]

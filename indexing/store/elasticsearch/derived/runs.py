@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from indexing.health.rules import is_infrastructure_failure
 from indexing.models.executions import Conclusion
-from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Document
+from indexing.store.elasticsearch.client.connection import (
+    WRITING,
+    ConflictError,
+    Document,
+    Timeouts,
+)
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
@@ -28,10 +33,15 @@ def failed_of(documents: Iterable[Document | None]) -> frozenset[str]:
     return frozenset(run.id for run in documents if run is not None and run.source["failed"])
 
 
-async def find_failed(cluster: Cluster, routing: str, runs: Collection[str]) -> frozenset[str]:
-    """Return which of these runs failed as a whole."""
+async def find_failed(
+    cluster: Cluster,
+    routing: str,
+    runs: Collection[str],
+    timeouts: Timeouts | None = WRITING,
+) -> frozenset[str]:
+    """Return which of these runs failed as a whole; without `timeouts`, for a user that waits."""
     places = [Place(cluster.layout.runs, run, routing) for run in runs]
-    found = await cluster.connection.get_many(places, timeouts=WRITING)
+    found = await cluster.connection.get_many(places, timeouts=timeouts)
     return failed_of(found)
 
 

@@ -74,6 +74,8 @@ async def _read_slots(
         "_source": ["test_id", "branch"],
     }
     found: list[tuple[str, str | None]] = []
-    async for hits in scan(cluster.connection, cluster.layout.quarantines, body, routing=routing):
+    async for hits in scan(
+        cluster.connection, cluster.layout.quarantines, body, routing=routing, timeouts=None
+    ):
         found += ((hit["_source"]["test_id"], hit["_source"]["branch"]) for hit in hits)
     return found

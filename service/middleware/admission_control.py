@@ -81,8 +81,7 @@ class AdmissionControl:
         # By a hash of the credential.
         self._verified: Lru[_Verified] = Lru(_VERIFIED_MAX_BYTES)
         # Encoded once: refusals are sent when the process has the least time.
-        problem = problems.unavailable("server overloaded, retry later", OVERLOAD_WAIT_SECONDS)
-        self._overload = problem
+        problem = self._overload = _make_overload()
         self._body = problems.body(problem)
         headers = CIMultiDict(problems.response(problem).headers)
         headers.extend(RESPONSE_HEADERS)
@@ -144,7 +143,8 @@ class AdmissionControl:
             try:
                 await slot.take()
             except OverloadedError:
-                raise self._overload from None
+                # A new one each time: an exception keeps the frames that it was raised through.
+                raise _make_overload() from None
 
     def add_verified(self, request: BaseRequest) -> None:
         """Give a queue of its own to a credential of the API that was verified."""
@@ -178,6 +178,10 @@ class AdmissionControl:
         if takes_raw_response(request) and not request.raw_path.startswith(UI_PREFIX):
             return RawResponse(self._head, self._body, _STATUS)
         return problem_pages.respond(request, self._overload)
+
+
+def _make_overload() -> problems.Problem:
+    return problems.unavailable("server overloaded, retry later", OVERLOAD_WAIT_SECONDS)
 
 
 def has_own_queue(tenant: Hashable) -> bool:

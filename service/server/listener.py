@@ -12,7 +12,8 @@ from aiohttp import web
 from service.context import LIFECYCLE
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
-from service.server.protocol import Connection, Outbox
+from service.server.outbox import Outbox
+from service.server.protocol import Connection
 
 # How many connections may wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from aiohttp.http import StreamWriter
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
-from aiohttp.web import BaseRequest, RequestHandler, Server, StreamResponse
+from aiohttp.web import BaseRequest, RequestHandler, Response, Server, StreamResponse
 
 from service.context import Lifecycle
 from service.http import problems
@@ -21,6 +21,7 @@ from service.http.targets import MAX_PARSED_BYTES
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.middleware.errors import add_request_id
 from service.middleware.layer import Handler
+from service.server.outbox import Outbox
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
 # clients that send a byte a minute could otherwise hold all connections.
@@ -42,28 +43,6 @@ MAX_WAITING_BYTES: Final = 64 * 1024
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class Outbox:
-    """Writes the responses of one round of the event loop together.
-
-    A write runs the kernel's code and wakes a client that waits. In a row, writes take less time
-    than between the steps of other requests.
-    """
-
-    def __init__(self) -> None:
-        self._writes: list[Callable[[], None]] = []
-
-    def add(self, write: Callable[[], None]) -> None:
-        """Call `write` after the callbacks that are ready now."""
-        if not self._writes:
-            asyncio.get_running_loop().call_soon(self._write_all)
-        self._writes.append(write)
-
-    def _write_all(self) -> None:
-        writes, self._writes = self._writes, []
-        for write in writes:
-            write()
 
 
 class Connection(RequestHandler):
@@ -265,6 +244,25 @@ class Connection(RequestHandler):
         if len(self._waiting) > MAX_WAITING_BYTES and self._wire is not None:
             self._wire.pause_reading()
 
+    async def shutdown(self, timeout: float | None = 15.0) -> None:  # noqa: ASYNC109 - aiohttp's
+        """End as aiohttp does, but wait less for a client that does not read.
+
+        aiohttp waits `timeout` seconds twice for a response that cannot be sent.
+        """
+        cut = self._loop.call_later((timeout or 0.0) / 2, self._cut_off_if_paused)
+        try:
+            await super().shutdown(timeout)
+        finally:
+            cut.cancel()
+
+    def _process_keepalive(self) -> None:
+        if self._reading is None:
+            super()._process_keepalive()
+        else:
+            # aiohttp takes the connection for idle.
+            again = self._loop.time() + self.keepalive_timeout
+            self._keepalive_handle = self._loop.call_at(again, self._process_keepalive)
+
     def force_close(self) -> None:
         self._write_held()
         super().force_close()
@@ -300,6 +298,10 @@ class Connection(RequestHandler):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
+
+    def _cut_off_if_paused(self) -> None:
+        if self._paused and self._wire is not None:
+            self._wire.abort()
 
     def _cut_off(self) -> None:
         self._limit = None
@@ -361,7 +363,8 @@ class Connection(RequestHandler):
                 self._direct.learn(target, request, resp)
         if self._refused_bytes is not None:
             return self._finish_refusal(request, resp, start_time)
-        if self._paused:
+        # A stream writes no faster than its client reads, and gives its place back once it is sent.
+        if self._paused and isinstance(resp, (RawResponse, Response)):
             return self._finish_later(request, resp, start_time)
         return super().finish_response(request, resp, start_time)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from yarl import URL
 
 from indexing.identifiers import derive_test_id
+from service.server.protocol import Connection
 from tests.builders import WIDGETS
 from tests.service.front_door import TESTS, FrontDoor
 
@@ -29,6 +30,21 @@ class Wire:
     async def open(cls, door: FrontDoor) -> Wire:
         url = URL(door.base)
         return cls(door, *await asyncio.open_connection(url.host, url.port))
+
+    @property
+    def connection(self) -> Connection:
+        """The service's side of the connection."""
+        own = self.writer.get_extra_info("sockname")
+        server = self.door.runner.server
+        assert server is not None
+        (found,) = (
+            each
+            for each in server.connections
+            if isinstance(each, Connection)
+            and each.transport is not None
+            and each.transport.get_extra_info("peername")[:2] == own[:2]
+        )
+        return found
 
     def head(self, target: str = HINGE, *fields: str) -> bytes:
         lines = [f"GET {target} HTTP/1.1", "Host: a", f"Authorization: Bearer {self.door.key}"]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable
+from traceback import walk_tb
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
+from aiohttp.web import BaseRequest, Response
 
 from indexing.models.keys import Scope
 from service.auth.api_keys import make_key
+from service.http.problems import Problem
 from service.middleware import fair_queue as queue
-from service.middleware.admission_control import ADMISSION_CONTROL, has_own_queue
+from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl, has_own_queue
 from service.middleware.fair_queue import FairQueue
 from tests.builders import NOON
 from tests.service.front_door import LOGS, Answer, FrontDoor, Held, hold_up
@@ -163,3 +167,26 @@ async def test_all_sessions_of_a_key_share_one_queue(
         for _ in range(2):
             assert (await client.get("/ui/")).status == 200
     assert len({tenant for tenant in tenants if has_own_queue(tenant)}) == 1
+
+
+async def test_a_refusal_keeps_nothing_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "MAX_RUNNING", 1)
+    for bound in ("MIN_QUEUE", "MAX_QUEUE"):
+        monkeypatch.setattr(queue, bound, 0)
+    control = AdmissionControl()
+    frames: list[int] = []
+
+    async def refuse(request: BaseRequest) -> Response:
+        control.release_slot(request)
+        assert control.queue.try_acquire("another")
+        with pytest.raises(Problem) as refused:
+            await control.take_slot(request)
+        frames.append(len([*walk_tb(refused.value.__traceback__)]))
+        control.queue.release("another")
+        return Response()
+
+    answer = control.wrap(refuse)
+    for _ in range(3):
+        await answer(make_mocked_request("POST", "/ui/sign-in"))
+    # An exception that is raised again keeps the frames of every time, with what they hold.
+    assert len(set(frames)) == 1

@@ -162,6 +162,17 @@ async def test_a_read_in_progress_is_finished_before_the_process_stops(
 
 
 @IN_MEMORY
+async def test_a_read_in_progress_is_not_idle(wire: Wire, held_reads: HeldReads) -> None:
+    await begin(wire, held_reads)
+    connection = wire.connection
+    # The keep-alive timeout is over.
+    connection._next_keepalive_close_time = 0.0
+    connection._process_keepalive()
+    held_reads.opened.set()
+    assert (await wire.read())[0] == 200
+
+
+@IN_MEMORY
 async def test_a_failed_read_is_a_problem_and_the_connection_stays(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

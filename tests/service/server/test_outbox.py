@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from indexing.identifiers import derive_test_id
-from service.server.protocol import Connection, Outbox
+from service.server.outbox import Outbox
+from service.server.protocol import Connection
 from tests.builders import WIDGETS, load_names
 from tests.service.front_door import TESTS, FrontDoor
 from tests.service.http.test_raw_response import ask, embedded, exchange  # noqa: F401 - a fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +10,11 @@ import orjson
 import pytest
 from yarl import URL
 
-from indexing.models.quarantines import QuarantineRequest
 from service.server import protocol as connection
 from service.server.protocol import Connection
-from tests.builders import WIDGETS, after
 from tests.service.front_door import QUARANTINES, FrontDoor
 from tests.service.processes import TIMEOUT
+from tests.service.server.unread_responses import add_long_quarantines, stop_reading
 from tests.service.wire import Wire
 
 # The sockets know no store.
@@ -110,26 +108,6 @@ async def test_a_client_within_the_keep_alive_timeout_stays_connected(door: Fron
         idle.cancel()
         await asyncio.wait([idle])
     writer.close()
-
-
-async def add_long_quarantines(door: FrontDoor, count: int) -> None:
-    """Add quarantines that take 8 KB each in an answer."""
-    for number in range(count):
-        request = QuarantineRequest(f"hinge.{number}", "x" * 8_000)
-        await door.store.add_quarantine(WIDGETS, request, after())
-
-
-def stop_reading(writer: asyncio.StreamWriter, room: int) -> asyncio.Transport:
-    """Let the client read nothing from now on; return its transport.
-
-    The system has room for that many bytes of what arrives.
-    """
-    raw: socket.socket = writer.get_extra_info("socket")
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
-    transport = writer.transport
-    assert isinstance(transport, asyncio.Transport)
-    transport.pause_reading()
-    return transport
 
 
 @pytest.mark.usefixtures("hasty")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 _SUFFIXES: Final = (".xml", ".xml.gz")
+_LEADS_NOWHERE: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
 def find_reports(top: Path) -> Iterator[Path | OSError]:
@@ -38,5 +40,8 @@ def find_reports(top: Path) -> Iterator[Path | OSError]:
                 elif entry.name.lower().endswith(_SUFFIXES) and entry.is_file():
                     yield folder / entry.name
             except OSError as error:
-                yield error
+                # A link that leads nowhere is no folder, and no report unless its name says so.
+                is_named = entry.name.lower().endswith(_SUFFIXES)
+                if is_named or error.errno not in _LEADS_NOWHERE:
+                    yield error
         folders += reversed(subfolders)

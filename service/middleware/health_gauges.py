@@ -17,8 +17,11 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.middleware.store_gauges import keep_within_share
 
-# How long numbers are kept at least. A count that failed is repeated after this time.
+# How long numbers are kept at least.
 KEPT_SECONDS: Final = 60.0
+# The share of the time that counts may take while one of them fails. The gauges are missing until
+# they succeed, so they are repeated sooner than others.
+FAILING_SHARE: Final = 0.05
 # How long a scrape waits for a count; a later scrape has the numbers.
 WAIT_SECONDS: Final = 2.0
 # The timeout of one count.
@@ -30,7 +33,7 @@ class HealthGauges(Collector):
 
     def __init__(self, reader: Reader, repositories: Sequence[RepositoryName]) -> None:
         self._reader = reader
-        self._repositories = repositories
+        self._repositories = list(repositories)
         self._tests: Mapping[str, Mapping[HealthStatus, int]] = {}
         self._stale: int | None = None
         self._due = float("-inf")
@@ -58,13 +61,19 @@ class HealthGauges(Collector):
         began = time.monotonic()
         tests: dict[str, Mapping[HealthStatus, int]] = {}
         stale: int | None = None
-        # After one timeout, more counts would only add to the load of the store.
-        with suppress(TimeoutError):
-            for name in self._repositories:
+        for name in self._repositories:
+            try:
                 with suppress(StoreError):
                     async with asyncio.timeout(COUNT_SECONDS):
                         tests[str(name)] = await self._reader.count_tests(name)
-            with suppress(StoreError):
+            except TimeoutError:
+                # More counts would only add to the load of the store. The others come first next
+                # time, in case it is only this repository that takes so long.
+                self._repositories = [each for each in self._repositories if each != name]
+                self._repositories.append(name)
+                break
+        else:
+            with suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(COUNT_SECONDS):
                     stale = await self._reader.count_stale_tests()
         # Replaced, not changed: a thread may be reading the old numbers.
@@ -72,10 +81,9 @@ class HealthGauges(Collector):
         is_complete = stale is not None and tests.keys() == {
             str(name) for name in self._repositories
         }
-        # Counting scans all tests. The time of a count that failed says nothing about the next one,
-        # and the gauges are missing until then.
-        kept = keep_within_share(began, KEPT_SECONDS) if is_complete else KEPT_SECONDS
-        self._due = time.monotonic() + kept
+        # Counting scans all tests.
+        share = None if is_complete else FAILING_SHARE
+        self._due = time.monotonic() + keep_within_share(began, KEPT_SECONDS, share)
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(

@@ -36,6 +36,10 @@ class StoreGauges(Collector):
         """Read the store; return for how many seconds what was read is reused."""
 
 
-def keep_within_share(began: float, seconds: float) -> float:
-    """Return for how long to reuse what was read since `began`: `seconds`, or longer by `SHARE`."""
-    return max(seconds, (time.monotonic() - began) / SHARE)
+def keep_within_share(began: float, seconds: float, share: float | None = None) -> float:
+    """Return for how long to reuse what was read since `began`.
+
+    For `seconds`, or longer, so that reads take no more than a `share` of the time (by default
+    `SHARE`).
+    """
+    return max(seconds, (time.monotonic() - began) / (share or SHARE))

@@ -42,11 +42,10 @@ _AHEAD: Final = 2
 # time.
 _ATTEMPTS: Final = 4
 
-# How many events the first request of a read asks for, and a further one if these were small. A
+# How many events the first request of a read asks for, and the most that the next one asks for. A
 # response is held as a whole, and what does not fit is read again.
 _FIRST_EVENTS: Final = 8
 _MORE_EVENTS: Final = 50
-_SMALL_BYTES: Final = MOST_BYTES // 16
 
 _log = logging.getLogger(__name__)
 
@@ -170,10 +169,14 @@ async def list_arrivals(
 
     asked = min(limit, _FIRST_EVENTS)
     found = await read(after, asked)
-    more = min(limit - asked, _MORE_EVENTS)
-    if more and len(found) == asked and sum(len(row.body) for row in found) <= _SMALL_BYTES:
-        found += await read(found[-1].key, more)
-        asked += more
+    if len(found) == asked:
+        size = sum(len(row.body) for row in found)
+        # As many as fit if they are as long as the first ones.
+        fitting = (MOST_BYTES - size) * asked // max(size, 1)
+        more = min(limit - asked, _MORE_EVENTS, fitting)
+        if more > 0:
+            found += await read(found[-1].key, more)
+            asked += more
     rows, fit = take_fitting(found, MOST_BYTES)
     is_all = fit and len(rows) < asked
     until = max(ArrivalKey(settled), after, *(row.key for row in rows)) if is_all else rows[-1].key

@@ -76,6 +76,8 @@ async def prune(
     touched = await _mark_touched(cluster, going_executions)
     await _make_final(cluster, touched)
     await keep_days(cluster, retention.final_day, day_number(until))
+    # Again, for results that arrived meanwhile: what is dropped has to be judged first.
+    await refresh_tests(cluster, now)
     # Again, because all of this may have taken longer than their deadline.
     for marked in touched.values():
         await dirty_markers.mark_again(cluster, marked)

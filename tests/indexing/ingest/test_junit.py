@@ -209,18 +209,28 @@ async def test_a_folder_is_walked_in_order_for_reports_alone(store: Store, folde
     ]
 
 
-@pytest.mark.parametrize("name", ["link.xml", "link"])
+@pytest.mark.parametrize("to", ["x" * 300, "link.xml", "a.xml/foo"])
 async def test_a_link_that_cannot_be_read_is_refused_and_the_rest_of_the_folder_lands(
-    store: Store, folder: Path, name: str
+    store: Store, folder: Path, to: str
 ) -> None:
     # No permission gives an error too, but does not bind root.
-    (folder / name).symlink_to("x" * 300)
+    (folder / "link.xml").symlink_to(to)
     write_report(folder / "a.xml", "one")
     write_report(folder / "z.xml", "two")
     count, (refusal,) = await ingest(store, request_for(folder))
     assert count == IngestCount(read=3, written=2, refused=1)
-    assert refusal.file == str(folder / name)
+    assert refusal.file == str(folder / "link.xml")
     assert refusal.reason.startswith("cannot be read: ")
+
+
+@pytest.mark.parametrize("to", ["x" * 300, "loop", "a.xml/foo", "gone"])
+async def test_a_link_that_leads_nowhere_and_is_not_named_like_a_report_is_passed_over(
+    store: Store, folder: Path, to: str
+) -> None:
+    (folder / "loop").symlink_to(to)
+    write_report(folder / "a.xml", "one")
+    count, refused = await ingest(store, request_for(folder))
+    assert (count, refused) == (IngestCount(read=1, written=1), [])
 
 
 async def test_linked_folders_are_read_once_and_loops_end(

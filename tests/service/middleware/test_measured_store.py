@@ -277,12 +277,35 @@ async def test_a_count_that_failed_is_repeated_after_a_minute(clock: list[float]
         assert counts_of(gauges)[1:] == found
 
 
-async def test_nothing_else_is_counted_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counts_that_fail_slowly_are_not_repeated_each_minute(clock: list[float]) -> None:
+    slow = SlowCounts()
+    gauges = await count_once(slow, clock, 8.0)
+    for moment, calls in ((167.0, 1), (169.0, 2)):
+        clock[0] = moment
+        await gauges.refresh()
+        assert slow.calls == calls
+
+
+async def test_nothing_else_is_counted_after_a_timeout_until_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(health_gauges, "COUNT_SECONDS", 0.01)
-    slow = SlowCounts(stale=0)
-    gauges = HealthGauges(cast("Reader", slow), (WIDGETS, GADGETS))
+    monkeypatch.setattr(health_gauges, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(health_gauges, "FAILING_SHARE", 1e9)
+    asked: list[RepositoryName] = []
+
+    class Stuck(SlowCounts):
+        async def count_tests(self, name: RepositoryName) -> Mapping[HealthStatus, int]:
+            asked.append(name)
+            if name == WIDGETS:
+                await self.released.wait()
+            return {HealthStatus.FLAKY: 3}
+
+    gauges = HealthGauges(cast("Reader", Stuck(stale=0)), (WIDGETS, GADGETS))
     await gauges.refresh()
-    assert (slow.calls, counts_of(gauges)) == (1, [])
+    assert (asked, counts_of(gauges)) == ([WIDGETS], [])
+    await gauges.refresh()
+    assert (asked[1:], counts_of(gauges)) == ([GADGETS, WIDGETS], [("mergewatch_tests", 3.0)])
 
 
 async def test_reads_of_the_cache_are_counted_by_where_the_value_was(counted: FrontDoor) -> None:

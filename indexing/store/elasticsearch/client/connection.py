@@ -277,6 +277,9 @@ class Connection:
             found = await self.get(index, document, routing=routing)
             if found is None or not found.holds(source):
                 raise
+            if visible:
+                # The lost response would have said so.
+                await self.refresh(index)
 
     async def search(
         self,

@@ -79,7 +79,8 @@ async def hold_lease(
         return
     renewing = asyncio.create_task(_keep(lease))
     try:
-        yield lease
+        # Another process may have done it just before this one took the lease.
+        yield None if await is_done() else lease
     finally:
         renewing.cancel()
         with suppress(asyncio.CancelledError, StoreUnavailableError):
@@ -97,7 +98,7 @@ async def _wait(lease: UpgradeLease, is_done: Callable[[], Awaitable[bool]]) -> 
         found = await lease.find()
         if found is None or watch.is_expired(found):
             if await lease.try_acquire(found):
-                return not await is_done()
+                return True
             continue
         now = time.monotonic()
         if now - reported >= LOG_SECONDS:

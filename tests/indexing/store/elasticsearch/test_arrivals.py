@@ -12,13 +12,17 @@ from typing import Any, cast
 
 import pytest
 
+from indexing.models.arrivals import MOST_BYTES
 from indexing.store.elasticsearch import arrivals
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
+from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.documents import Document, Version
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.yielding import WORK_SECONDS
+from tests.builders import WIDGETS, make_event
 
 EVENTS = range(3)
 VERSION = Version(0, 1)
@@ -141,3 +145,29 @@ async def test_other_tasks_run_while_many_writes_are_made(monkeypatch: pytest.Mo
     await arrivals.send_stamped(cast("Cluster", cluster), range(12), make_slowly)
     await other
     assert len(turns) >= 4
+
+
+@pytest.mark.parametrize(("characters", "searches"), [(10, 2), (3_000, 2), (300_000, 1)])
+async def test_a_read_takes_two_searches_at_most(
+    store: ElasticsearchStore,
+    monkeypatch: pytest.MonkeyPatch,
+    characters: int,
+    searches: int,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    position = await store.find_newest_arrival()
+    events = [make_event(n, metadata={"message": "x" * characters}) for n in range(60)]
+    await store.write_events(events)
+    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 0.0)
+    sent: list[Any] = []
+    search = Connection.search
+
+    async def count(connection: Connection, *about: Any, **options: Any) -> Any:
+        sent.append(about)
+        return await search(connection, *about, **options)
+
+    monkeypatch.setattr(Connection, "search", count)
+    found = await store.list_arrivals(position, 500)
+    assert len(sent) == searches
+    # As many as one request asks for, or as fit.
+    assert len(found.rows) == (1 if characters > MOST_BYTES else 58)

@@ -21,9 +21,10 @@ from indexing.store.elasticsearch.indices import (
     upgrade_lease,
 )
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
+from indexing.store.elasticsearch.indices.upgrade_lease import UpgradeLease, hold_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, load_names, make_event
-from tests.indexing.store.elasticsearch.inspection import ask, event_ids, names, open_at
+from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, event_ids, names, open_at
 from tests.whole_state import read_all
 
 pytestmark = pytest.mark.fresh_indices
@@ -228,3 +229,16 @@ async def test_missing_indices_are_reported_as_such(
     assert await find_versions(elasticsearch_place) is None
     with pytest.raises(StoreUnavailableError):
         await find_versions(ElasticsearchPlace(("http://127.0.0.1:9",), "nowhere"))
+
+
+async def test_a_lease_that_is_not_needed_any_more_is_released(store: ElasticsearchStore) -> None:
+    answers = iter([False, True])
+
+    async def is_done() -> bool:
+        # Another process ends the upgrade just before this one takes the lease.
+        return next(answers)
+
+    cluster = cluster_of(store)
+    async with hold_lease(cluster.connection, cluster.layout, is_done) as lease:
+        assert lease is None
+    assert await UpgradeLease(cluster.connection, cluster.layout).find() is None

@@ -1,0 +1,38 @@
+"""Pruning judges results before it drops them, also those that arrive while it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.store.elasticsearch import maintenance
+from indexing.store.elasticsearch.derived import past_days
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from tests.builders import WIDGETS, after, make_executions, make_run
+
+
+async def test_an_old_failure_that_arrives_meanwhile_counts_before_it_is_dropped(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    for number, days in enumerate((-60, -1)):
+        run = make_run(str(number), commit=f"c{number}")
+        passed = make_executions(run, [("hinge", Conclusion.PASSED)], after(days=days))
+        await store.write_results(WIDGETS, {run: passed})
+    await store.refresh_tests(after())
+    keep = past_days.keep_days
+
+    async def write_meanwhile(*about: Any) -> None:
+        await keep(*about)
+        run = make_run("late", commit="late")
+        late = make_executions(run, [("hinge", Conclusion.FAILED)], after(days=-50))
+        await store.write_results(WIDGETS, {run: late})
+
+    monkeypatch.setattr(maintenance, "keep_days", write_meanwhile)
+    await store.prune(after(days=-30), after())
+    found = await store.get_test(WIDGETS, derive_test_id(WIDGETS, "hinge"))
+    assert found is not None
+    assert found.health.first_failure_at == after(days=-50)

@@ -47,7 +47,7 @@ from service.schemas.queries import (
 )
 from service.schemas.query import Query
 
-EVENT_MEDIA_TYPES: Final = (NDJSON, "text/*")
+EVENT_MEDIA_TYPES: Final = (NDJSON, "application/ndjson", "text/*", "application/octet-stream")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
 # https://html.spec.whatwg.org/multipage/iana.html#text/event-stream
 EVENT_STREAM_TYPE: Final = "text/event-stream"

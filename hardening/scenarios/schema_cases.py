@@ -63,7 +63,13 @@ class Tally:
         return self.statuses.total()
 
 
-@schemathesis.serializer("application/x-protobuf", "application/x-ndjson", "text/*")
+@schemathesis.serializer(
+    "application/x-protobuf",
+    "application/x-ndjson",
+    "application/ndjson",
+    "text/*",
+    "application/octet-stream",
+)
 def _as_it_is(_: Any, value: Any) -> bytes:
     """Serialise a body whose media type has no structure in the document."""
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")

@@ -272,10 +272,13 @@ class _Ingest:
 def _choose_time(
     request: ReportRequest, file: ReportFile, case: ReportCase, times: AcceptedTimes
 ) -> datetime | None:
-    """Return the first accepted time, of the request, the case or the file; None if none is."""
+    """Return the first accepted time, of the request, the case, its suite or the file.
+
+    None if none is accepted.
+    """
     if request.started_at is not None:
         return request.started_at
-    for moment in (case.timestamp, file.modified_at):
+    for moment in (case.timestamp, case.suite_timestamp, file.modified_at):
         if moment is not None and times.covers(moment):
             return moment
     return None

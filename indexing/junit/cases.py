@@ -52,10 +52,10 @@ class ReportError(InvalidValueError):
 class ReportCase:
     """One `testcase`: one execution of one test.
 
-    `duration` is in seconds. `timestamp` is that of the case, else that of the nearest enclosing
-    suite that has one. `failure_trace` is the text of the failure, else what the case wrote to its
-    standard error, packed by `indexing.failures.traces`. `line` is where the start tag ends; it is
-    `None` in UTF-16, where bytes do not show line ends.
+    `duration` is in seconds. `suite_timestamp` is that of the nearest enclosing suite that has one;
+    `timestamp` is that of the case, else the same. `failure_trace` is the text of the failure, else
+    what the case wrote to its standard error, packed by `indexing.failures.traces`. `line` is where
+    the start tag ends; it is `None` in UTF-16, where bytes do not show line ends.
     """
 
     test_name: str
@@ -63,6 +63,7 @@ class ReportCase:
     needed_retries: bool = False
     duration: float | None = None
     timestamp: datetime | None = None
+    suite_timestamp: datetime | None = None
     filepath: str | None = None
     function_name: str | None = None
     failure_type: str | None = None

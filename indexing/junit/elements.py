@@ -39,7 +39,8 @@ _ERROR_OUTPUT: Final = "system-err"
 _SKIPPED: Final = frozenset({"skipped", "ignored", "disabled"})
 # GoogleTest and CTest mark a disabled test by this attribute alone, without an element.
 _NOT_RUN: Final = {
-    "status": frozenset({"notrun", "disabled", "skipped"}),
+    # NUnit's style sheet for JUnit writes its inconclusive tests like this.
+    "status": frozenset({"notrun", "disabled", "skipped", "inconclusive"}),
     "result": frozenset({"suppressed", "skipped"}),
 }
 # CTest writes these tests as skipped, but counts them as failed: https://github.com/Kitware/CMake,
@@ -292,6 +293,7 @@ class CaseCollector:
             needed_retries=case.retried and conclusion is Conclusion.PASSED,
             duration=parse_duration(attributes.get("time")),
             timestamp=inherited.timestamp,
+            suite_timestamp=self._suites[-1].timestamp,
             filepath=path if path and len(path) <= FILEPATH_MAX_LENGTH else None,
             function_name=name,
             failure_type=case.failure_type,

@@ -22,6 +22,8 @@ TEST_NEEDED_RETRIES: Final = "mergewatch.test.needed_retries"
 # passed and failed when the plugin ran it several times.
 TEST_RETRY_COUNT: Final = "cicd.test.retry_count"
 TEST_IS_FLAKY: Final = "cicd.test.flaky"
+# Whether the plugin found the test in the list of quarantines.
+TEST_IS_QUARANTINED: Final = "cicd.test.quarantined"
 # True for a failure whose stack trace does not begin with its message.
 TEST_WITHOUT_MESSAGE: Final = "mergewatch.test.without_message"
 CODE_FILEPATH: Final = "code.filepath"
@@ -39,6 +41,8 @@ EXCEPTION_STACKTRACE: Final = "exception.stacktrace"
 # Attributes of the run.
 PIPELINE_NAME: Final = "cicd.pipeline.name"
 TASK_NAME: Final = "cicd.pipeline.task.name"
+# The name that people give a job whose task runs more than once, as in a build matrix.
+PLUGIN_JOB_NAME: Final = "mergify.test.job.name"
 TASK_RUN_URL: Final = "cicd.pipeline.task.run.url.full"
 RUN_URL: Final = "cicd.pipeline.run.url.full"
 # The name that plugins use.

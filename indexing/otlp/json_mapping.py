@@ -34,6 +34,7 @@ from indexing.otlp.requests import (
 MAX_VALUES: Final = 400_000
 
 _HEXADECIMAL: Final = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_OK_CODES: Final = (1, "STATUS_CODE_OK")
 _ERROR_CODES: Final = (2, "STATUS_CODE_ERROR")
 _MAX_UNSIGNED: Final = 2**64 - 1
 _MAX_DIGITS: Final = 20
@@ -91,6 +92,7 @@ def _read_span(
             span_id=_id(span, "spanId"),
             started=_time(span, "startTimeUnixNano"),
             ended=_time(span, "endTimeUnixNano"),
+            is_ok=status.get("code") in _OK_CODES,
             is_error=status.get("code") in _ERROR_CODES,
             status_message=_text(status, "message"),
             attributes=_read_attributes(span),
@@ -125,9 +127,9 @@ def _read_attributes(holder: Mapping[str, Any]) -> Attributes:
 
 def _read_value(value: Mapping[str, Any]) -> AttributeValue | None:
     """Return a plain value; `None` for lists, maps and bytes, which are not used here."""
-    if "stringValue" in value:
+    if value.get("stringValue") is not None:
         return _text(value, "stringValue")
-    if "intValue" in value:
+    if value.get("intValue") is not None:
         return _integer(value, "intValue")
     plain: object = value.get("boolValue")
     if isinstance(plain, bool):

@@ -95,6 +95,7 @@ def _read_span(place: str, resource: Attributes, data: memoryview) -> ReceivedSp
             span_id=span.span_id,
             started=span.start_time_unix_nano,
             ended=span.end_time_unix_nano,
+            is_ok=span.status.code == Status.STATUS_CODE_OK,
             is_error=span.status.code == Status.STATUS_CODE_ERROR,
             status_message=span.status.message,
             attributes=_read_attributes(span.attributes),

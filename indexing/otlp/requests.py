@@ -51,6 +51,7 @@ class ReceivedSpan:
     span_id: bytes
     started: int
     ended: int
+    is_ok: bool
     is_error: bool
     status_message: str
     attributes: Attributes

@@ -205,8 +205,11 @@ def _choice(choices: type[LogLevel | LogFormat]) -> Callable[[Env, str, Any], An
     allowed = [choice.value for choice in choices]
 
     def read(env: Env, name: str, default: StrEnum) -> StrEnum | None:
-        text = env.str(name, default.value, validate=OneOf(allowed))
+        def check(text: str) -> None:
+            OneOf(allowed)(text.lower())
+
         # `None` for a wrong value, as all errors are reported together.
+        text = (env.str(name, default.value, validate=check) or "").lower()
         return choices(text) if text in allowed else None
 
     return read

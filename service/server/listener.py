@@ -10,9 +10,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from service.context import LIFECYCLE
+from service.http.raw_response import Outbox
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
-from service.server.outbox import Outbox
 from service.server.protocol import Connection
 
 # How many connections may wait to be accepted: a burst of CI jobs that start together.

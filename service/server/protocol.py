@@ -15,13 +15,12 @@ from aiohttp.web import BaseRequest, RequestHandler, Response, Server, StreamRes
 
 from service.context import Lifecycle
 from service.http import problems
-from service.http.raw_response import RawResponse
+from service.http.raw_response import Outbox, RawResponse
 from service.http.response_headers import RESPONSE_HEADERS, SENTINEL_HEADER
 from service.http.targets import MAX_PARSED_BYTES
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.middleware.errors import add_request_id
 from service.middleware.layer import Handler
-from service.server.outbox import Outbox
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
 # clients that send a byte a minute could otherwise hold all connections.

@@ -290,6 +290,19 @@ async def test_a_wrong_time_within_a_report_counts_as_missing(
     assert found.health.first_failure_at == datetime.fromtimestamp(1_700_000_000, UTC)
 
 
+async def test_a_wrong_time_of_a_case_counts_as_missing_and_that_of_its_suite_is_taken(
+    store: Store, folder: Path
+) -> None:
+    path = folder / "a.xml"
+    path.write_text(
+        '<testsuite timestamp="2026-01-02T03:04:05">'
+        '<testcase name="t" timestamp="2099-01-01T00:00:00"><error/></testcase></testsuite>'
+    )
+    await ingest(store, request_for(path, at=None))
+    found = await find(store, "t")
+    assert found.health.first_failure_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("modified", [0, 4_000_000_000])
 async def test_a_case_without_any_usable_time_is_refused(
     store: Store, folder: Path, modified: int

@@ -77,7 +77,10 @@ def test_a_conclusion_is_what_the_children_say(
     assert (case.conclusion, case.needed_retries) == (conclusion, retried)
 
 
-@pytest.mark.parametrize("attribute", ['status="notrun"', 'status="Disabled"', 'result="skipped"'])
+@pytest.mark.parametrize(
+    "attribute",
+    ['status="notrun"', 'status="Disabled"', 'status="Inconclusive"', 'result="skipped"'],
+)
 def test_a_disabled_test_is_skipped(attribute: str) -> None:
     assert read_one(f'<testcase name="n" {attribute}/>').conclusion is SKIPPED
     assert read_one(f'<testcase name="n" {attribute}><error/></testcase>').conclusion is FAILED

@@ -57,6 +57,13 @@ def write_spans(*spans: Any) -> bytes:
     return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
 
 
+def test_a_null_member_of_a_value_is_unset() -> None:
+    value = {"stringValue": None, "intValue": "2"}
+    found = read_one_json(attributes=[{"key": "a", "value": value}])
+    assert isinstance(found, ReceivedSpan)
+    assert found.attributes == {"a": 2}
+
+
 def test_both_encodings_say_the_same() -> None:
     request = make_request(
         [make_span(), make_span("b", "failed", attributes={"exception.type": "E"})]

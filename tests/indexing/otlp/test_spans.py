@@ -131,6 +131,57 @@ def test_the_result_is_what_the_plugin_says_and_else_the_status(
     assert read_execution(span).conclusion is conclusion
 
 
+@pytest.mark.parametrize(
+    ("framework", "stated", "conclusion"),
+    [
+        ("pytest", "skipped", Conclusion.FAILED),
+        ("pytest", "passed", Conclusion.PASSED),
+        ("rspec", "pending", Conclusion.FAILED),
+        ("vitest", "passed", Conclusion.FAILED),
+        ("vitest", "skipped", Conclusion.SKIPPED),
+        ("jest", "skipped", Conclusion.SKIPPED),
+        (None, "skipped", Conclusion.SKIPPED),
+    ],
+)
+def test_a_failure_that_a_quarantine_excused_is_a_failure(
+    framework: str | None, stated: str, conclusion: Conclusion
+) -> None:
+    def conclude(quarantined: bool | None) -> Conclusion:
+        attributes = {"cicd.test.quarantined": quarantined, "test.framework": framework}
+        return read_execution(make_span(result=stated, attributes=attributes)).conclusion
+
+    assert conclude(True) is conclusion
+    assert conclude(False) is conclude(None)
+    assert conclude(None) is (Conclusion.PASSED if stated == "passed" else Conclusion.SKIPPED)
+
+
+@pytest.mark.parametrize(
+    ("code", "conclusion"),
+    [
+        (Status.STATUS_CODE_UNSET, Conclusion.SKIPPED),
+        (Status.STATUS_CODE_OK, Conclusion.PASSED),
+        (Status.STATUS_CODE_ERROR, Conclusion.FAILED),
+    ],
+)
+def test_a_test_that_a_fixture_of_pytest_skips_did_not_pass(
+    code: Any, conclusion: Conclusion
+) -> None:
+    span = make_span(result=None, attributes={"test.framework": "pytest"}, status=Status(code=code))
+    assert read_execution(span).conclusion is conclusion
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_blank_attribute_of_a_span_does_not_hide_that_of_its_resource(blank: str) -> None:
+    found = read(make_span(attributes={"cicd.pipeline.name": blank}))
+    assert found is not None
+    assert found[0].pipeline_name == "ci"
+
+
+def test_the_name_that_people_give_a_job_tells_the_jobs_of_a_matrix_apart() -> None:
+    assert read_run(**{"mergify.test.job.name": "unit (3.11)"}).job_name == "unit (3.11)"
+    assert read_run(**{"mergify.test.job.name": ""}).job_name == "unit"
+
+
 def test_a_failure_comes_from_attributes_or_the_last_recorded_exception() -> None:
     said = {"exception.type": "AssertionError", "exception.message": " no hinge "}
     events = [

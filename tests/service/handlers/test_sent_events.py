@@ -56,10 +56,12 @@ def counts(*numbers: int) -> dict[str, int]:
     return dict(zip(("read", "written", "unchanged", "refused"), numbers, strict=True))
 
 
-@pytest.mark.parametrize("kind", [NDJSON, "text/plain", "text/x-anything; charset=utf-8"])
+@pytest.mark.parametrize(
+    "kind", [NDJSON, "application/ndjson", "text/plain", "text/x-anything; charset=utf-8", None]
+)
 @pytest.mark.parametrize("packed", [False, True])
 async def test_events_that_are_sent_are_in_the_log(
-    open_: FrontDoor, kind: str, packed: bool
+    open_: FrontDoor, kind: str | None, packed: bool
 ) -> None:
     body = b"".join(make_line(number) for number in range(3))
     headers = {"Content_Encoding": "gzip"} if packed else {}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from indexing.identifiers import derive_test_id
-from service.server.outbox import Outbox
+from service.http.raw_response import Outbox
 from service.server.protocol import Connection
 from tests.builders import WIDGETS, load_names
 from tests.service.front_door import TESTS, FrontDoor

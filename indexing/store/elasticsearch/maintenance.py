@@ -72,15 +72,18 @@ async def prune(
         await cluster.connection.count(layout.events, going_events),
         await cluster.connection.count(layout.executions, going_executions),
     )
-    # Write the markers first: afterwards it is unknown which tests had the dropped executions.
-    touched = await _mark_touched(cluster, going_executions)
-    await _make_final(cluster, touched)
-    await keep_days(cluster, retention.final_day, day_number(until))
+    touched = await _find_touched(cluster, going_executions)
     # Again, for results that arrived meanwhile: what is dropped has to be judged first.
     await refresh_tests(cluster, now)
-    # Again, because all of this may have taken longer than their deadline.
-    for marked in touched.values():
-        await dirty_markers.mark_again(cluster, marked)
+    await _make_final(cluster, touched)
+    await keep_days(cluster, retention.final_day, day_number(until))
+    # Before the change: afterwards it is unknown which tests had the dropped executions. But not
+    # long before, because other refreshes compute marked tests from all of their executions.
+    marked = [
+        each
+        for routing, tests in touched.items()
+        for each in await dirty_markers.mark_before(cluster, routing, tests)
+    ]
     await cluster.control.change(lambda state: advance(state, until))
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)
@@ -92,8 +95,7 @@ async def prune(
     await prune_outbox(cluster, until)
     if rollups_before is not None:
         await prune_days(cluster, PAST, day_of(min(before, rollups_before)))
-    for marked in touched.values():
-        await dirty_markers.mark_after(cluster, marked)
+    await dirty_markers.mark_after(cluster, marked)
     await refresh_tests(cluster, now, progress)
     return count
 
@@ -127,11 +129,9 @@ def _going(retention: Retention, field: str, until: int) -> dict[str, Any]:
     return {"bool": {"filter": [old], "must_not": retention.hidden(field)}}
 
 
-async def _mark_touched(
-    cluster: Cluster, going: Mapping[str, Any]
-) -> dict[str, list[dirty_markers.MarkedTests]]:
-    """Mark the tests of these executions before they are dropped; return the tests by routing."""
-    touched: dict[str, list[dirty_markers.MarkedTests]] = {}
+async def _find_touched(cluster: Cluster, going: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the tests of these executions by routing."""
+    touched: dict[str, list[str]] = {}
     async for buckets in scan_groups(
         cluster.connection,
         cluster.layout.executions,
@@ -139,23 +139,16 @@ async def _mark_touched(
         ("repository_id", "test_id"),
         size=_ROWS_A_PAGE,
     ):
-        page: dict[str, list[str]] = {}
         for bucket in buckets:
             key = bucket["key"]
-            page.setdefault(key["repository_id"], []).append(key["test_id"])
-        for routing, tests in page.items():
-            touched.setdefault(routing, []).extend(
-                await dirty_markers.mark_before(cluster, routing, tests)
-            )
+            touched.setdefault(key["repository_id"], []).append(key["test_id"])
     return touched
 
 
-async def _make_final(
-    cluster: Cluster, touched: Mapping[str, Sequence[dirty_markers.MarkedTests]]
-) -> None:
+async def _make_final(cluster: Cluster, touched: Mapping[str, Collection[str]]) -> None:
     """Make automatic quarantines of these tests final, because their evidence is being dropped."""
-    for routing, marked in touched.items():
-        gone = {test for each in marked for test in each.tests}
+    for routing, tests in touched.items():
+        gone = frozenset(tests)
         # Another process may write a slot after it was read; then it is read again.
         while not await _try_make_final(cluster, routing, gone):
             pass

@@ -157,11 +157,6 @@ async def mark_before(cluster: Cluster, routing: str, tests: Sequence[str]) -> l
     return marked
 
 
-async def mark_again(cluster: Cluster, marked: Iterable[MarkedTests]) -> None:
-    """Begin the time anew that a change may take, before it is done."""
-    await _write_marked(cluster, marked, ahead=True)
-
-
 async def mark_after(cluster: Cluster, marked: Iterable[MarkedTests]) -> None:
     """Mark the tests again after the change, so that the next refresh sees it."""
     await _write_marked(cluster, marked, ahead=False)

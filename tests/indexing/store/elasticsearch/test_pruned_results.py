@@ -8,8 +8,7 @@ import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
-from indexing.store.elasticsearch import maintenance
-from indexing.store.elasticsearch.derived import past_days
+from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, make_executions, make_run
 
@@ -23,15 +22,16 @@ async def test_an_old_failure_that_arrives_meanwhile_counts_before_it_is_dropped
         passed = make_executions(run, [("hinge", Conclusion.PASSED)], after(days=days))
         await store.write_results(WIDGETS, {run: passed})
     await store.refresh_tests(after())
-    keep = past_days.keep_days
+    count = Connection.count
 
-    async def write_meanwhile(*about: Any) -> None:
-        await keep(*about)
+    async def write_meanwhile(connection: Connection, *about: Any) -> int:
+        found = await count(connection, *about)
         run = make_run("late", commit="late")
         late = make_executions(run, [("hinge", Conclusion.FAILED)], after(days=-50))
         await store.write_results(WIDGETS, {run: late})
+        return found
 
-    monkeypatch.setattr(maintenance, "keep_days", write_meanwhile)
+    monkeypatch.setattr(Connection, "count", write_meanwhile)
     await store.prune(after(days=-30), after())
     found = await store.get_test(WIDGETS, derive_test_id(WIDGETS, "hinge"))
     assert found is not None

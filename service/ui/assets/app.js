@@ -30,6 +30,13 @@
     return true;
   };
 
+  // Each list of verdicts is one stop of the tab key. Without scripts each verdict is one, because no
+  // arrow key leads to it.
+  for (const list of document.querySelectorAll(".verdicts")) {
+    const links = [...list.querySelectorAll("a[href]")];
+    for (const link of links) link.tabIndex = link === links.at(-1) ? 0 : -1;
+  }
+
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.target;

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import NOON, WIDGETS
 from tests.service.front_door import FrontDoor
 from tests.service.ui.shown import BROKEN, FLAKY, load_shown, page_of
-from tests.service.ui.visitor import Visitor
+from tests.service.ui.visitor import Visitor, visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -72,3 +72,24 @@ async def test_the_arrows_move_in_executions_and_quarantines(
     await table.get_by_role("checkbox").first.focus()
     await keyboard.press("/")
     await expect(page.get_by_label("Find a test by name")).to_be_focused()
+
+
+async def test_verdicts_are_one_stop_of_the_tab_key_or_one_each_without_scripts(
+    browser: Browser, site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    await visitor.sign_in()
+    await visitor.go(page_of(FLAKY))
+    strips = visitor.page.locator(".verdicts")
+    await expect(strips).to_have_count(2)
+    await expect(strips.locator('[tabindex="0"]')).to_have_count(2)
+    await expect(strips.locator('[tabindex="-1"]')).to_have_count(26)
+    await expect(strips.first.get_by_role("link").last).to_have_attribute("tabindex", "0")
+    async with visit(browser, site, java_script_enabled=False) as other:
+        await other.sign_in()
+        await other.go(page_of(FLAKY))
+        verdicts = other.page.locator(".verdicts").first.get_by_role("link")
+        await verdicts.last.focus()
+        for number in (12, 11):
+            await other.page.keyboard.press("Shift+Tab")
+            await expect(verdicts.nth(number)).to_be_focused()

@@ -105,6 +105,7 @@ def draw_histogram(
     ends = [parse_timestamp(each["end"]) for each in found]
     around = view.around or _around(asked, starts, ends)
     chosen = _chosen_part(view)
+    style = _choose_style(starts, ends)
     bars = []
     for number, each in enumerate(found):
         height = 0.0
@@ -119,7 +120,7 @@ def draw_histogram(
                 round(step * (1 - _GAP), 1),
                 round(height, 1),
                 (round(number * step, 1), round(step, 1)),
-                f"{_format(start)} to {_format(end)}: {each['count']:,}",
+                f"{_format(start, style)} to {_format(end, style)}: {each['count']:,}",
                 target.query(),
                 chosen is not None and chosen[0] < end and start < chosen[1],
             )
@@ -208,15 +209,22 @@ def _list_ticks(starts: Sequence[datetime], ends: Sequence[datetime]) -> list[st
         return []
     first, span = starts[0], ends[-1] - starts[0]
     moments = [first + span * number / (_TICKS - 1) for number in range(_TICKS)]
-    texts = [_format(first)]
+    style = _choose_style(starts, ends)
+    texts = [_format(first, style)]
     for before, moment in pairwise(moments):
         is_new = before.date() != moment.date()
-        texts.append(_format(moment) if is_new else f"{moment:%H:%M}")
+        texts.append(_format(moment, style) if is_new else f"{moment:%H:%M}")
     return texts
 
 
-def _format(moment: datetime) -> str:
-    return f"{moment.day} {moment:%b, %H:%M}"
+def _choose_style(starts: Sequence[datetime], ends: Sequence[datetime]) -> str:
+    """Return how times are written: with the year if the range is not within one."""
+    is_within_one = not starts or starts[0].year == ends[-1].year
+    return "%b, %H:%M" if is_within_one else "%b %Y, %H:%M"
+
+
+def _format(moment: datetime, style: str) -> str:
+    return f"{moment.day} {moment:{style}}"
 
 
 def _name_size(seconds: float) -> str:

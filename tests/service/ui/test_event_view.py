@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -128,6 +129,36 @@ def test_a_bar_is_marked_if_the_range_of_the_view_has_a_part_of_it(
     }
     histogram = draw_histogram(counts, EventView.read(f"{ranged}&{around}"), {})
     assert [bar.is_inside for bar in histogram.bars] == [is_inside]
+
+
+@pytest.mark.parametrize(
+    ("days", "label", "ticks"),
+    [
+        (
+            ["2025-12-31", "2026-01-01", "2026-01-02"],
+            "31 Dec 2025, 00:00 to 1 Jan 2026, 00:00: 1",
+            ["31 Dec 2025, 00:00", "12:00", "1 Jan 2026, 00:00", "12:00", "2 Jan 2026, 00:00"],
+        ),
+        (
+            ["2025-12-29", "2025-12-30", "2025-12-31"],
+            "29 Dec, 00:00 to 30 Dec, 00:00: 1",
+            ["29 Dec, 00:00", "12:00", "30 Dec, 00:00", "12:00", "31 Dec, 00:00"],
+        ),
+    ],
+    ids=["over two years", "within one"],
+)
+def test_times_of_the_histogram_have_the_year_if_the_range_is_not_within_one(
+    days: list[str], label: str, ticks: list[str]
+) -> None:
+    moments = [f"{day}T00:00:00Z" for day in days]
+    counts = {
+        "histogram": [{"start": start, "end": end, "count": 1} for start, end in pairwise(moments)],
+        "interval_size_seconds": 86_400,
+        "total": 2,
+    }
+    histogram = draw_histogram(counts, EventView.read(""), {})
+    assert histogram.bars[0].label == label
+    assert histogram.ticks == ticks
 
 
 def test_a_tree_is_bounded_in_depth_members_and_characters() -> None:

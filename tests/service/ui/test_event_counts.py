@@ -1,0 +1,59 @@
+"""The counts of the event log: what a page says if there is nothing to count, or no answer."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser
+
+from indexing.models.keys import Scope
+from service.ui.pages import events
+from tests.service.front_door import FrontDoor
+from tests.service.ui.logged import LOG, load_log
+from tests.service.ui.test_sessions import Client
+from tests.service.ui.visitor import visit
+
+
+@pytest.fixture(autouse=True)
+def patiently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
+    monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["received_from=2026-08-30&received_to=2026-08-30", "received_from=2027-01-01"],
+    ids=["no length", "future"],
+)
+async def test_a_range_without_time_is_not_taken_for_slow_counting(
+    door: FrontDoor, query: str
+) -> None:
+    await load_log(door.store)
+    door.key = await door.add_key(name="on call", scope=Scope.READ)
+    door.client.cookie_jar.clear()
+    client = Client(door)
+    await client.sign_in()
+    page = (await client.get(f"{LOG}?{query}")).body.decode()
+    assert "There is no time in this range" in page
+    assert "Counting took too long" not in page
+    assert '<h2 id="hist">Events</h2>' in page
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_years_leave_the_times_of_the_axis_apart(
+    browser: Browser, site: FrontDoor, width: int
+) -> None:
+    await load_log(site.store)
+    options = {"viewport": {"width": width, "height": 800}}
+    async with visit(browser, site, **options) as visitor:
+        await visitor.sign_in()
+        await visitor.go(f"{LOG}?received_from=2023-12-30")
+        boxes = [
+            box
+            for tick in await visitor.page.locator(".ticks span").all()
+            if (box := await tick.bounding_box()) is not None
+        ]
+        assert len(boxes) == (5 if width == 1280 else 3)
+        rights = [box["x"] + box["width"] for box in boxes]
+        assert all(right + 4 < box["x"] for right, box in zip(rights, boxes[1:], strict=False))

@@ -121,6 +121,13 @@
       if (selectBars()) document.removeEventListener("htmx:afterSwap", arrive);
     };
     document.addEventListener("htmx:afterSwap", arrive);
+    document.addEventListener("htmx:afterRequest", (event) => {
+      const { target, xhr } = event.detail;
+      // Errors are swapped in too, so htmx takes them for successes.
+      if (target.id !== "counted" || xhr.status === 200) return;
+      for (const each of document.querySelectorAll("[data-counting]")) each.hidden = true;
+      for (const each of document.querySelectorAll("[data-uncounted]")) each.hidden = false;
+    });
   }
   // Those of a live log are replaced.
   document.addEventListener("events:counted", selectBars);

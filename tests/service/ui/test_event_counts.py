@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Route, expect
 
 from indexing.models.keys import Scope
+from service.http.problems import Problem
 from service.ui.pages import events
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, load_log
 from tests.service.ui.test_sessions import Client
-from tests.service.ui.visitor import visit
+from tests.service.ui.visitor import Visitor, visit
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +61,36 @@ async def test_years_leave_the_times_of_the_axis_apart(
         assert len(boxes) == (5 if width == 1280 else 3)
         rights = [box["x"] + box["width"] for box in boxes]
         assert all(right + 4 < box["x"] for right, box in zip(rights, boxes[1:], strict=False))
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("is_answered", [True, False], ids=["refused", "no answer"])
+async def test_nothing_says_that_it_counts_after_late_counts_failed(
+    site: FrontDoor, visitor: Visitor, monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    has_shown = asyncio.Event()
+
+    async def fail(*_: object) -> None:
+        await has_shown.wait()
+        raise Problem(503, "the service is overloaded")
+
+    async def answer(route: Route) -> None:
+        has_shown.set()
+        await (route.continue_() if is_answered else route.abort())
+
+    monkeypatch.setattr(events, "_count_all", fail)
+    monkeypatch.setattr(events, "FIRST_SECONDS", 0.0)
+    await load_log(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await page.route("**/events/counts*", answer)
+    visitor.refusals += 1
+    await visitor.go(LOG)
+    await expect(page.locator("#narrow").get_by_text("There are no counts")).to_be_visible()
+    await expect(page.get_by_text("Counting").locator("visible=true")).to_have_count(0)
+    told = "Not just now" if is_answered else "The service did not answer"
+    await expect(page.get_by_role("alert")).to_contain_text(told)
+    # The browser reports a request without an answer in one line, and htmx in two.
+    await until(lambda: len(visitor.wrong) == (1 if is_answered else 3))
+    visitor.wrong[:] = [each for each in visitor.wrong if not each.startswith("console: htmx:")]

@@ -30,6 +30,7 @@
   let behind = false;
   // Whether the user asked for the rows that arrived, and what the button says meanwhile.
   let wanted = false;
+  let isByPointer = false;
   let offered = "";
   // When the counts were newest, and the timer of the next ones.
   let counted = Date.now();
@@ -40,9 +41,14 @@
   let resting = false;
   let hiding = null;
 
+  // Screen readers announce what is written, even if it says the same.
+  const write = (element, text) => {
+    if (element.textContent !== text) element.textContent = text;
+  };
+
   const say = (state, text) => {
     live.className = `live ${state}`;
-    live.textContent = text;
+    write(live, text);
   };
 
   // Rows are not inserted while the user reads the list, so that no row moves away.
@@ -51,6 +57,7 @@
     return (
       document.hidden ||
       results.contains(document.activeElement) ||
+      arrived.contains(document.activeElement) ||
       // Only the details of a row: subtrees of its metadata are open from the start.
       results.querySelector("td.time > details[open]") !== null ||
       results.getBoundingClientRect().top < 0
@@ -59,14 +66,14 @@
 
   const offer = (text) => {
     offered = text;
-    arrived.hidden = text === "";
-    if (text === "") return;
+    if (text === "") return arrived.replaceChildren();
     const button = arrived.querySelector("button") ?? document.createElement("button");
     button.type = "button";
     button.className = "button tiny";
-    button.textContent = text;
-    button.onclick = () => {
+    write(button, text);
+    button.onclick = (event) => {
       wanted = true;
+      isByPointer = event.detail > 0;
       load();
     };
     if (button.parentElement === null) arrived.append(button);
@@ -107,6 +114,11 @@
       else row.classList.add("new");
     }
     old.replaceWith(fresh);
+    const hadFocus = arrived.contains(document.activeElement);
+    offer("");
+    // Focus in the list holds its rows. A pointer does not need it, and can leave the list at once.
+    if (hadFocus && !isByPointer) (fresh.querySelector(".toggle") ?? pause).focus();
+    else if (fresh.getBoundingClientRect().top < 0) fresh.scrollIntoView();
   };
 
   // The total, the histogram and the values to filter by.
@@ -170,7 +182,6 @@
       if (news !== "") recount();
       if (wanted || !isRead()) {
         swap(fresh);
-        offer("");
         wanted = false;
         delay = SHORTEST;
       } else {

@@ -123,6 +123,55 @@ async def test_two_clicks_send_one_request_for_new_events(
     assert most == 1
 
 
+async def test_focus_goes_from_the_button_to_the_first_new_row(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    rows = await follow(site, visitor)
+    page, button = visitor.page, visitor.page.locator("#arrived button")
+    await rows.first.locator(".toggle").focus()
+    await site.store.write_events([merged(2_000)])
+    await expect(button).to_have_text("Show 1 new event", timeout=PATIENCE)
+    await page.keyboard.press("Shift+Tab")
+    await expect(button).to_be_focused()
+    # The button stays while it has focus, and counts on.
+    await site.store.write_events([merged(2_001)])
+    await expect(button).to_have_text("Show 2 new events", timeout=PATIENCE)
+    await expect(button).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#e2001 .toggle")).to_be_focused()
+    await expect(rows).to_have_count(10)
+    await expect(button).to_be_hidden()
+
+
+RECORD = """() => {
+  window.written = [];
+  const note = (changes) => window.written.push(...changes.map((each) => each.target.textContent));
+  for (const id of ["live", "arrived"]) {
+    new MutationObserver(note).observe(document.getElementById(id), {
+      characterData: true, childList: true, subtree: true,
+    });
+  }
+}"""
+
+
+async def test_what_stays_the_same_is_not_announced_again(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    rows = await follow(site, visitor, f"{VIEW}&not_trigger=nobody")
+    page = visitor.page
+    await rows.first.locator(".toggle").focus()
+    await site.store.write_events([merged(2_000)])
+    button = page.locator("#arrived button")
+    await expect(button).to_have_text("Show 1 new event", timeout=PATIENCE)
+    await page.evaluate(RECORD)
+    async with page.expect_response("**/events?*", timeout=PATIENCE) as answered:
+        await site.store.write_events([merged(2_001, trigger="nobody")])
+    await (await answered.value).finished()
+    await site.store.write_events([merged(2_002)])
+    await expect(button).to_have_text("Show 2 new events", timeout=PATIENCE)
+    assert await page.evaluate("written") == ["Show 2 new events"]
+
+
 async def test_a_row_that_the_url_opens_can_be_closed(site: FrontDoor, visitor: Visitor) -> None:
     rows = await follow(site, visitor, f"{VIEW}&event=1000")
     details = visitor.page.locator("#e1000 td.time > details")

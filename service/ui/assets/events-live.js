@@ -17,6 +17,7 @@
   // one of its stream back.
   const HIDDEN = 60_000;
   const types = live.dataset.types.split(" ").filter(Boolean);
+  const canHover = matchMedia("(hover: hover)");
   // As numbers on both sides, which may be as large as to be rounded.
   const pulls = live.dataset.pulls.split(" ").filter(Boolean).map(Number);
   let source = null;
@@ -51,13 +52,17 @@
     write(live, text);
   };
 
-  // Rows are not inserted while the user reads the list, so that no row moves away.
+  // Rows are neither replaced nor moved while the user reads the list, or is about to click in it.
   const isRead = () => {
     const results = document.getElementById("results");
+    const selection = getSelection();
     return (
       document.hidden ||
       results.contains(document.activeElement) ||
       arrived.contains(document.activeElement) ||
+      // On touch screens, `:hover` stays with what was touched last.
+      (canHover.matches && results.matches(":hover")) ||
+      (!selection.isCollapsed && selection.getRangeAt(0).intersectsNode(results)) ||
       // Only the details of a row: subtrees of its metadata are open from the start.
       results.querySelector("td.time > details[open]") !== null ||
       results.getBoundingClientRect().top < 0
@@ -180,14 +185,11 @@
       if (fresh === null) throw new Error(`no rows: ${answer.status}`);
       const news = describe(fresh);
       if (news !== "") recount();
-      if (wanted || !isRead()) {
-        swap(fresh);
-        wanted = false;
-        delay = SHORTEST;
-      } else {
-        offer(news);
-        delay = Math.min(WHILE_READ, delay * 2);
-      }
+      const mayMove = wanted || !isRead();
+      delay = mayMove ? SHORTEST : Math.min(WHILE_READ, delay * 2);
+      if (wanted || (mayMove && news !== "")) swap(fresh);
+      else offer(news);
+      wanted = false;
       if (isOpen) behind = false;
     } catch {
       if (current.signal.aborted) return;

@@ -29,6 +29,12 @@
   // before the stream was open.
   let heard = false;
   let behind = false;
+  // When rows were last read, and the id of the first request for them that failed since, null if none
+  // has: it stays the same, so that an outage is announced once.
+  let readAt = new Date();
+  let failed = null;
+  // The state of the stream, as a class and in words.
+  let shown = ["lost", "Connecting"];
   // Whether the user asked for the rows that arrived, and what the button says meanwhile.
   let wanted = false;
   let isByPointer = false;
@@ -47,9 +53,21 @@
     if (element.textContent !== text) element.textContent = text;
   };
 
+  const tell = () => {
+    const [state, text] = shown;
+    if (failed === null) {
+      live.className = `live ${state}`;
+      return write(live, text);
+    }
+    const time = readAt.toISOString().slice(0, 19).replace("T", " ");
+    const request = failed === "" ? "" : ` · request ${failed}`;
+    live.className = `live ${state || "lost"}`;
+    write(live, `${state === "" ? "Not up to date" : text}; last read ${time} UTC${request}`);
+  };
+
   const say = (state, text) => {
-    live.className = `live ${state}`;
-    write(live, text);
+    shown = [state, text];
+    tell();
   };
 
   // Rows are neither replaced nor moved while the user reads the list, or is about to click in it.
@@ -178,11 +196,15 @@
     loading = current;
     // Events that arrive before the stream is open are in neither.
     const isOpen = source?.readyState === EventSource.OPEN;
+    let answer = null;
     try {
-      const answer = await request("", current.signal);
+      answer = await request("", current.signal);
       if (answer.status === 204) return stop("lost", "Signed out");
       const fresh = answer.ok ? (await read(answer)).getElementById("results") : null;
       if (fresh === null) throw new Error(`no rows: ${answer.status}`);
+      readAt = new Date();
+      failed = null;
+      tell();
       const news = describe(fresh);
       if (news !== "") recount();
       const mayMove = wanted || !isRead();
@@ -195,6 +217,8 @@
       if (current.signal.aborted) return;
       heard = true;
       delay = Math.min(LONGEST, delay * 2);
+      failed ??= answer?.headers.get("X-Request-Id") ?? "";
+      tell();
     } finally {
       if (loading === current) loading = null;
     }
@@ -238,6 +262,7 @@
 
   const start = (catchUp) => {
     resting = false;
+    failed = null;
     // The stream begins with the events that arrive after it is open.
     behind = true;
     source = new EventSource(live.dataset.stream);

@@ -21,6 +21,9 @@
   // As numbers on both sides, which may be as large as to be rounded.
   const pulls = live.dataset.pulls.split(" ").filter(Boolean).map(Number);
   let source = null;
+  // The timer of the next attempt to open a refused stream, and its delay.
+  let opening = null;
+  let patience = SHORTEST;
   let timer = null;
   let delay = SHORTEST;
   // The request for rows that is under way; there is one at most, so none arrives out of order.
@@ -64,6 +67,9 @@
     live.className = `live ${state || "lost"}`;
     write(live, `${state === "" ? "Not up to date" : text}; last read ${time} UTC${request}`);
   };
+
+  // Jitter, so that the browsers that show the same log do not all ask at once.
+  const jitter = (time) => time * (0.75 + Math.random() / 2);
 
   const say = (state, text) => {
     shown = [state, text];
@@ -200,6 +206,7 @@
     try {
       answer = await request("", current.signal);
       if (answer.status === 204) return stop("lost", "Signed out");
+      if ([403, 404].includes(answer.status)) return stop("lost", "Not live: reload the page");
       const fresh = answer.ok ? (await read(answer)).getElementById("results") : null;
       if (fresh === null) throw new Error(`no rows: ${answer.status}`);
       readAt = new Date();
@@ -227,13 +234,13 @@
 
   const schedule = () => {
     if (timer !== null || source === null) return;
-    // Jitter, so that the browsers that show the same log do not all fetch at once.
-    const wait = delay * (0.75 + Math.random() / 2);
+    // The next attempt to open the stream reads the rows.
+    if (source.readyState === EventSource.CLOSED) return;
     timer = setTimeout(() => {
       timer = null;
       // A hidden page catches up when it is shown again.
       if (!document.hidden) load();
-    }, wait);
+    }, jitter(delay));
   };
 
   const hear = (event) => {
@@ -253,6 +260,7 @@
     wanted = false;
     clearTimeout(timer);
     timer = null;
+    clearTimeout(opening);
     uncounted ||= counting !== null;
     clearTimeout(counting);
     counting = null;
@@ -260,25 +268,48 @@
     pause.textContent = "Resume";
   };
 
-  const start = (catchUp) => {
-    resting = false;
-    failed = null;
+  const open = (catchUp) => {
     // The stream begins with the events that arrive after it is open.
     behind = true;
-    source = new EventSource(live.dataset.stream);
-    pause.textContent = "Pause";
-    say("lost", "Connecting");
-    if (uncounted) recount();
-    uncounted = false;
-    source.onopen = () => {
+    const opened = new EventSource(live.dataset.stream);
+    source = opened;
+    opened.onopen = () => {
+      patience = SHORTEST;
       say("", "Live");
       if (behind) catchUp();
     };
-    source.onerror = () => {
-      if (source?.readyState === EventSource.CLOSED) stop("lost", "Not live: reload the page");
-      else say("lost", "Connection lost");
+    opened.onerror = () => {
+      if (opened !== source) return;
+      say("lost", "Connection lost");
+      if (opened.readyState === EventSource.CLOSED) reopen();
     };
-    for (const type of types) source.addEventListener(type, hear);
+    for (const type of types) opened.addEventListener(type, hear);
+  };
+
+  // The browser gives up after an answer such as the 502 of a proxy during a restart, and does not tell
+  // its status. That of the rows says whether there is still something to wait for.
+  const reopen = () => {
+    const refused = source;
+    clearTimeout(timer);
+    timer = null;
+    opening = setTimeout(async () => {
+      await load();
+      if (source !== refused) return;
+      if (failed === null) open(schedule);
+      else reopen();
+    }, jitter(patience));
+    patience = Math.min(LONGEST, patience * 2);
+  };
+
+  const start = (catchUp) => {
+    resting = false;
+    failed = null;
+    patience = SHORTEST;
+    pause.textContent = "Pause";
+    say("lost", "Connecting");
+    open(catchUp);
+    if (uncounted) recount();
+    uncounted = false;
   };
 
   pause.addEventListener("click", () => {

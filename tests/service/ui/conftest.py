@@ -14,6 +14,9 @@ from playwright.async_api import Browser, async_playwright
 from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace
 from service.config.settings import Settings
+from service.handlers import event_stream
+from service.streaming import hub
+from service.ui.pages import events
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 from tests.service.ui.visitor import Visitor, visit
@@ -53,6 +56,19 @@ async def browser(without_servers: None) -> AsyncIterator[Browser]:
         opened = await playwright.chromium.launch(executable_path=found, args=[*ARGUMENTS])
         yield opened
         await opened.close()
+
+
+@pytest.fixture
+def quick_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let live pages learn of events and of the end of their session in a moment.
+
+    A busy machine counts late; the tests of late counts set these times themselves.
+    """
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
+    monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -8,9 +8,6 @@ import pytest
 from playwright.async_api import Response, Route, expect
 
 from indexing.errors import StoreUnavailableError
-from service.handlers import event_stream
-from service.streaming import hub
-from service.ui.pages import events
 from tests.builders import after
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import load_log
@@ -18,16 +15,11 @@ from tests.service.ui.test_event_updates import PATIENCE, VIEW, follow, merged
 from tests.service.ui.visitor import Visitor
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.2)
-    monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
-    monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.usefixtures("quick_log"),
+]
 
 
 def count_refusals(visitor: Visitor) -> list[Response]:

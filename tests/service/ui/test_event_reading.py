@@ -5,22 +5,15 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from service.handlers import event_stream
-from service.streaming import hub
-from service.ui.pages import events
 from tests.service.front_door import FrontDoor
 from tests.service.ui.test_event_updates import PATIENCE, VIEW, follow, merged
 from tests.service.ui.visitor import Visitor
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
-    monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.usefixtures("quick_log"),
+]
 
 
 async def test_rows_below_the_pointer_stay_where_they_are(

@@ -10,27 +10,20 @@ import pytest
 from playwright.async_api import Locator, Route, expect
 
 from indexing.models.events import StoredEvent
-from service.handlers import event_stream
-from service.streaming import hub
-from service.ui.pages import events
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, QUEUED, load_log
 from tests.service.ui.visitor import Visitor
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.usefixtures("quick_log"),
+]
 
 VIEW = f"{LOG}?pull_request={QUEUED}"
 PATIENCE = 15_000
-
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
-    monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
 
 
 def merged(number: int, **about: Any) -> StoredEvent:

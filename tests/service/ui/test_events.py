@@ -10,8 +10,6 @@ import pytest
 from playwright.async_api import Browser, Route, expect
 
 from service.config.settings import Settings
-from service.handlers import event_stream
-from service.streaming import hub
 from service.ui.pages import events
 from service.ui.queries import MAX_QUERY_LENGTH
 from tests.builders import NOON, WIDGETS, after, make_event
@@ -20,19 +18,13 @@ from tests.service.ui.logged import LOG, QUEUED, REASON, load_hostile_log, load_
 from tests.service.ui.test_pages import MAX_PAGE_BYTES
 from tests.service.ui.visitor import Visitor, visit
 
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.usefixtures("quick_log"),
+]
 
 ROWS = "#results tr.entry"
-
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.2)
-    # A busy machine counts late; the tests of late counts say so themselves.
-    monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
-    monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
 
 
 @pytest.mark.parametrize("stack", ["sqlite", "elasticsearch"], indirect=True)

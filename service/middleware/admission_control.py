@@ -41,13 +41,17 @@ _UNVERIFIED: Final = "unverified"
 
 
 class _Slot:
-    """The slot of a request with a body; it may be released before the response."""
+    """The slot of a request with a body; it may be released before the response.
 
-    __slots__ = ("_is_held", "_queue", "tenant")
+    The work on a request may outlast it, when its client has left: then it takes no slot again.
+    """
+
+    __slots__ = ("_is_held", "_is_over", "_queue", "tenant")
 
     def __init__(self, queue: FairQueue, tenant: Hashable) -> None:
         self._queue = queue
         self._is_held = True
+        self._is_over = False
         self.tenant = tenant
 
     def release(self) -> None:
@@ -57,10 +61,21 @@ class _Slot:
 
     async def take(self) -> None:
         """Wait for the slot again, if it was released."""
-        if not self._is_held:
-            if not self._queue.try_acquire(self.tenant):
-                await self._queue.acquire(self.tenant)
-            self._is_held = True
+        if self._is_held or self._is_over:
+            return
+        if not self._queue.try_acquire(self.tenant):
+            await self._queue.acquire(self.tenant)
+        self._hold()
+
+    def _hold(self) -> None:
+        self._is_held = not self._is_over
+        if self._is_over:
+            self._queue.release(self.tenant)
+
+    def end(self) -> None:
+        """Release the slot for good, at the end of the request."""
+        self._is_over = True
+        self.release()
 
 
 _SLOT: Final = RequestKey("slot", _Slot)
@@ -118,7 +133,7 @@ class AdmissionControl:
             try:
                 return await handler(request)
             finally:
-                slot.release()
+                slot.end()
 
         return answer
 

@@ -190,3 +190,45 @@ async def test_a_refusal_keeps_nothing_of_the_one_before(monkeypatch: pytest.Mon
         await answer(make_mocked_request("POST", "/ui/sign-in"))
     # An exception that is raised again keeps the frames of every time, with what they hold.
     assert len(set(frames)) == 1
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_work_that_outlasts_its_request_keeps_no_slot(
+    monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    monkeypatch.setattr(queue, "MAX_RUNNING", 1)
+    control = AdmissionControl()
+    left, works = asyncio.Event(), asyncio.Event()
+    tasks = []
+
+    async def work(request: BaseRequest) -> None:
+        control.release_slot(request)
+        if waits:
+            assert control.queue.try_acquire("another")
+        else:
+            works.set()
+            await left.wait()
+        taking = asyncio.create_task(control.take_slot(request))
+        await asyncio.sleep(0)
+        works.set()
+        await left.wait()
+        if waits:
+            control.queue.release("another")
+        await taking
+
+    async def outlast(request: BaseRequest) -> Response:
+        # As requests that have begun to write do.
+        tasks.append(asyncio.create_task(work(request)))
+        await asyncio.shield(tasks[0])
+        return Response()
+
+    async def answer() -> None:
+        await control.wrap(outlast)(make_mocked_request("POST", "/ui/sign-in"))
+
+    request = asyncio.create_task(answer())
+    await works.wait()
+    request.cancel()
+    await asyncio.wait([request])
+    left.set()
+    await tasks[0]
+    assert control.queue.try_acquire("another")

@@ -7,7 +7,7 @@ the same handlers answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -27,6 +27,7 @@ from service.http.raw_response import RawResponse
 from service.middleware.access import admit, authorize
 from service.middleware.layer import RouteHandler
 from service.routes import LAST_EVENT_ID, Route
+from service.ui.row_decoding import decode_rows
 
 # The handler of a change; its second argument is the request body, made from a form.
 Change = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]
@@ -48,6 +49,14 @@ class ApiAnswer:
 
     value: Any
     links: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRows:
+    """The rows of a list, decoded as they are read; `links` are those of `ApiAnswer`."""
+
+    rows: AsyncIterator[Any]
+    links: Mapping[str, str]
 
 
 class Api:
@@ -75,12 +84,18 @@ class Api:
             if missing_ok and problem.status == 404:
                 return ApiAnswer(None)
             raise
-        links = {
-            relation: urlsplit(url).query
-            for text in fields_of(response).getall("Link", ())
-            for url, relation in _LINK.findall(text)
-        }
-        return ApiAnswer(decode_stored(body_of(response)), links)
+        return ApiAnswer(decode_stored(body_of(response)), _links_of(response))
+
+    async def get_rows(
+        self, route: Route, path: Mapping[str, str], query: str, name: str
+    ) -> ApiRows:
+        """Read a list that may be long: its rows are the member `name` of the response.
+
+        Raises:
+            Problem: the operation refuses the request.
+        """
+        response = await self.open(route, path, query)
+        return ApiRows(decode_rows(body_of(response), name), _links_of(response))
 
     async def open(
         self, route: Route, path: Mapping[str, str], query: str = "", accept: str = "*/*"
@@ -157,6 +172,14 @@ class Api:
 
 async def _allow(_request: web.Request) -> web.StreamResponse:
     return web.Response()
+
+
+def _links_of(response: web.StreamResponse) -> Mapping[str, str]:
+    return {
+        relation: urlsplit(url).query
+        for text in fields_of(response).getall("Link", ())
+        for url, relation in _LINK.findall(text)
+    }
 
 
 def fields_of(response: web.StreamResponse) -> MultiMapping[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
@@ -60,7 +60,7 @@ _OPEN_NODES: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One event as a row.
+    """One event as a row; `event` is without its metadata.
 
     `pull_query` is the query string of the view of its pull request, and `full_query` that of the
     view with this row opened.
@@ -132,11 +132,13 @@ async def _read_rows(page: PageContext, api: Api, view: EventView) -> dict[str, 
     """Return the values of the list of events."""
     asked = view.ask(page.now)
     paging = [("per_page", str(PER_PAGE))] + ([("cursor", view.cursor)] if view.cursor else [])
-    answer = await api.get(LIST_EVENTS, page.repository_path, write_pairs([*asked, *paging]))
+    answer = await api.get_rows(
+        LIST_EVENTS, page.repository_path, write_pairs([*asked, *paging]), "events"
+    )
     walk = view.walk(asked)
     return {
         "tab": "events",
-        "rows": _make_rows(answer.value["events"], view, walk),
+        "rows": await _make_rows(answer.rows, view, walk),
         "view": view,
         "links": page_links(answer.links, walk),
         "is_filtered": bool(view.filters),
@@ -241,18 +243,23 @@ async def _count(api: Api, path: Mapping[str, str], asked: Pairs) -> Any:
         return None
 
 
-def _make_rows(events: Sequence[dict[str, Any]], view: EventView, walk: Pairs) -> list[EventRow]:
+async def _make_rows(
+    events: AsyncIterator[dict[str, Any]], view: EventView, walk: Pairs
+) -> list[EventRow]:
     left = _PAGE_CHARACTERS
     rows = []
-    for event in events:
-        metadata = event["metadata"]
+    async for event in events:
+        # Dropped with each row: to free the metadata of all rows at once takes long.
+        metadata = event.pop("metadata")
         is_open = str(event["id"]) == view.opened
-        budget = Budget(_ROW_NODES, min(left, _ROW_CHARACTERS))
         if is_open:
             budget = Budget(_OPEN_NODES, _OPEN_CHARACTERS)
-        before = budget.characters
-        tree = draw_tree(metadata, budget)
-        left -= 0 if is_open else before - budget.characters
+            tree = await asyncio.to_thread(draw_tree, metadata, budget)
+        else:
+            budget = Budget(_ROW_NODES, min(left, _ROW_CHARACTERS))
+            before = budget.characters
+            tree = draw_tree(metadata, budget)
+            left -= before - budget.characters
         pull = event["pull_request"]
         declared = CATALOGUE.get(event["type"])
         rows.append(

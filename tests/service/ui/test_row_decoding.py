@@ -1,0 +1,102 @@
+"""Long lists are decoded row by row, so that other requests are answered in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from json import JSONDecodeError
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexing import yielding
+from indexing.events.json_text import encode
+from service.ui import row_decoding
+from service.ui.pages import events
+from service.ui.row_decoding import decode_rows
+from service.ui.trees import draw_tree
+from tests.builders import WIDGETS, after, make_event
+from tests.service.front_door import FrontDoor
+from tests.service.ui.logged import LOG
+from tests.service.ui.signed_in import read, sign_in
+
+# With brackets, quotes and separators, as in the text around a row.
+NASTY = st.text(alphabet='{}[],:"\\é😀\n a', max_size=20)
+ROWS = st.lists(
+    st.dictionaries(NASTY, NASTY | st.integers() | st.lists(NASTY, max_size=3), max_size=3),
+    max_size=4,
+)
+
+
+def make_body(rows: list[Any]) -> bytes:
+    return encode({"size": len(rows), "per_page": None, "rows": rows})
+
+
+async def decode_all(body: bytes) -> list[Any]:
+    return [row async for row in decode_rows(body, "rows")]
+
+
+@given(ROWS, st.integers(1, 60))
+def test_rows_are_the_same_wherever_windows_end(rows: list[Any], window: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_decoding, "WINDOW_BYTES", window)
+        assert asyncio.run(decode_all(make_body(rows))) == rows
+
+
+async def test_a_body_that_ends_early_is_refused() -> None:
+    body = make_body([{"a": 1}, {"b": [2]}])
+    for end in range(body.index(b"[{") + 1, len(body) - 2):
+        with pytest.raises(JSONDecodeError):
+            await decode_all(body[:end])
+
+
+@asynccontextmanager
+async def count_turns(patch: pytest.MonkeyPatch) -> AsyncIterator[list[int]]:
+    """Count the turns of the event loop; work yields whenever it can."""
+    patch.setattr(yielding, "WORK_SECONDS", 0.0)
+    turns = [0]
+
+    async def count() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    try:
+        yield turns
+    finally:
+        counting.cancel()
+
+
+async def test_the_loop_turns_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with count_turns(monkeypatch) as turns:
+        body = make_body([{"id": number} for number in range(20)])
+        seen = [turns[0] async for _ in decode_rows(body, "rows")]
+    assert len(set(seen)) == 20
+
+
+async def test_the_loop_turns_between_the_events_of_a_page(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    await door.store.write_events(
+        [
+            make_event(number, after(minutes=-number), metadata={"text": f"number {number}"})
+            for number in range(1, 11)
+        ]
+    )
+    client = await sign_in(door)
+    async with count_turns(monkeypatch) as turns:
+        seen = []
+
+        def draw(*about: Any) -> Any:
+            seen.append(turns[0])
+            return draw_tree(*about)
+
+        monkeypatch.setattr(events, "draw_tree", draw)
+        page = await read(client, LOG)
+    assert len(set(seen)) == 10
+    assert "number 10" in page

@@ -13,11 +13,12 @@ from aiohttp import web
 from indexing.models.trends import Stat
 from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
-from service.routes import GET_STATS, LIST_QUARANTINES, LIST_TRANSITIONS
+from service.routes import GET_STATS, LIST_TRANSITIONS
 from service.ui.api import Api
 from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, Spark, draw_bars, draw_spark, spread_labels
 from service.ui.page_context import PageContext
 from service.ui.queries import first_of, read_pairs, write_pairs
+from service.ui.recovered import find_recovered
 
 RANGES: Final = (30, 90)
 _WEEK: Final = 7
@@ -64,24 +65,22 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     since = format_timestamp(page.now - timedelta(days=_WEEK))
     of_ill = [("health_status", each) for each in ("broken", "flaky")]
     of_new = [*of_ill, ("start", since), ("per_page", _READ_TRANSITIONS)]
-    found, new, quarantines = await asyncio.gather(
+    found, new, (recovered, recovered_count) = await asyncio.gather(
         _read_series(page, api, days),
         api.get(LIST_TRANSITIONS, page.repository_path, write_pairs(of_new)),
-        # Without a page size, the list is whole: any of its tests may have recovered.
-        api.get(LIST_QUARANTINES, page.repository_path, ""),
+        find_recovered(api, page.repository_path, [], _SHOWN_QUARANTINES),
     )
     series = {
         stat: [each["value"] for each in body["value_over_time"]] for stat, body in found.items()
     }
     starts = [each["start"] for each in found[Stat.BROKEN_TESTS]["value_over_time"]]
     of_health = {name: series[Stat(f"{name}_tests")] for name in (*_DRAWN, "healthy")}
-    recovered = [row for row in quarantines.value["quarantined_tests"] if row["is_recovered"]]
     return await page.show(
         "overview.html",
         tab="overview",
         days=days,
         ranges=RANGES,
-        tiles=_make_tiles(page, series, len(recovered)),
+        tiles=_make_tiles(page, series, recovered_count),
         bars=draw_bars({name: of_health[name] for name in _DRAWN}),
         chart_width=CHART_WIDTH,
         chart_height=CHART_HEIGHT,
@@ -93,7 +92,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         more_new=new.value["transitions"][_SHOWN_TRANSITIONS:],
         has_older_new="next" in new.links,
         ill_query=write_pairs(of_ill),
-        recovered=recovered[:_SHOWN_QUARANTINES],
+        recovered=recovered,
         test_id_of=page.test_id_of,
     )
 

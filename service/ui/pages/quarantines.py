@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -14,6 +14,7 @@ from service.routes import LIST_QUARANTINE_CHANGES, LIST_QUARANTINES, REMOVE_QUA
 from service.ui.forms import first, read_form
 from service.ui.page_context import PageContext
 from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
+from service.ui.recovered import find_recovered
 
 # The maximum page size of the API, so that nearly all repositories need one page.
 _PER_PAGE: Final = "100"
@@ -43,18 +44,19 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     # Each list keeps the page of the other.
     links = page_links(found.links, only(pairs, (*_FILTERS, _CHANGES_CURSOR)))
     elsewhere: list[dict[str, Any]] = []
+    elsewhere_count = 0
     if links:
-        # Without a page size, the list is whole.
-        whole = await api.get(LIST_QUARANTINES, page.repository_path, write_pairs(filters))
-        elsewhere = _find_recovered(whole.value["quarantined_tests"], {row["id"] for row in rows})
+        elsewhere, elsewhere_count = await find_recovered(
+            api, page.repository_path, filters, _MAX_ELSEWHERE, {row["id"] for row in rows}
+        )
     return await page.show(
         "quarantines.html",
         tab="quarantines",
         groups=_group(rows),
         count=len(rows),
         links=links,
-        elsewhere=elsewhere[:_MAX_ELSEWHERE],
-        elsewhere_count=len(elsewhere),
+        elsewhere=elsewhere,
+        elsewhere_count=elsewhere_count,
         kept=filters,
         changes=changes.value["changes"],
         change_links=page_links(changes.links, only(pairs, (*_FILTERS, "cursor")), _CHANGES_CURSOR),
@@ -90,11 +92,6 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     # Not the cursor: all rows of the page may be gone.
     view = [(name, first(form, name)) for name in _FILTERS if first(form, name)]
     return page.go_to(f"{place}?{write_pairs([*view, ('ended', str(ended))])}")
-
-
-def _find_recovered(rows: Sequence[dict[str, Any]], shown: Collection[str]) -> list[dict[str, Any]]:
-    """Return the rows of recovered tests that are not among those shown."""
-    return [row for row in rows if row["is_recovered"] and row["id"] not in shown]
 
 
 def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, Any]]]]:

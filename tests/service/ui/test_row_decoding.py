@@ -6,16 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from json import JSONDecodeError
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing import yielding
 from indexing.events.json_text import encode
+from indexing.models.quarantines import QuarantineRequest
+from service.http.operations import Operation
+from service.middleware.layer import RouteHandler
 from service.ui import row_decoding
-from service.ui.pages import events
+from service.ui.dashboard import DASHBOARD
+from service.ui.pages import events, overview, quarantines
+from service.ui.recovered import find_recovered
 from service.ui.row_decoding import decode_rows
 from service.ui.trees import draw_tree
 from tests.builders import WIDGETS, after, make_event
@@ -100,3 +107,37 @@ async def test_the_loop_turns_between_the_events_of_a_page(
         page = await read(client, LOG)
     assert len(set(seen)) == 10
     assert "number 10" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "module"),
+    [("/ui/acme/widgets", overview), ("/ui/acme/widgets/quarantines", quarantines)],
+)
+async def test_the_loop_turns_between_the_quarantines_of_a_repository(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, path: str, module: ModuleType
+) -> None:
+    for number in range(150):
+        request = QuarantineRequest(f"test {number}", "flaps")
+        await door.store.add_quarantine(WIDGETS, request, after(days=-number))
+    client = await sign_in(door)
+    reads = door.app[DASHBOARD].handlers.reads
+    read_list, begun = reads[Operation.QUARANTINES], []
+    async with count_turns(monkeypatch) as turns:
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            response = await read_list(request)
+            begun.append(turns[0])
+            return response
+
+        async def find(*about: Any) -> Any:
+            found = await find_recovered(*about)
+            took.append(turns[0] - begun[-1])
+            return found
+
+        took: list[int] = []
+        monkeypatch.setitem(
+            cast("dict[Operation, RouteHandler]", reads), Operation.QUARANTINES, answer
+        )
+        monkeypatch.setattr(module, "find_recovered", find)
+        await read(client, path)
+    assert took[0] >= 150

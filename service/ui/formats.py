@@ -25,6 +25,11 @@ _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 
+# The parts of JSON text: strings, which may be cut off, brackets, separators, and the rest.
+_JSON_PART: Final = re.compile(
+    r""""[^"\\]*+(?:\\.?[^"\\]*+)*+"?|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:\s]+""", re.DOTALL
+)
+
 # The width of one verdict in a strip, including the gap after it.
 _STEP: Final = 8
 _STRIP_HEIGHT: Final = 16
@@ -51,6 +56,32 @@ def show_text(text: str, *, lines: bool = False) -> str:
         else character.encode("unicode_escape", "surrogatepass").decode()
         for character in text
     )
+
+
+def indent_json(text: str, length: int) -> str:
+    """Lay JSON text out as `json.dumps` does with an indent of two; it may end anywhere.
+
+    Ends soon after `length` characters.
+    """
+    depth = written = 0
+    parts = []
+    for found in _JSON_PART.finditer(text):
+        part = found[0]
+        if part in ("{", "["):
+            depth += 1
+            part = f"{part}\n{'  ' * depth}"
+        elif part in ("}", "]"):
+            depth -= 1
+            part = f"\n{'  ' * depth}{part}"
+        elif part == ",":
+            part = f",\n{'  ' * depth}"
+        elif part == ":":
+            part = ": "
+        parts.append(part)
+        written += len(part)
+        if written > length:
+            break
+    return "".join(parts)
 
 
 def start_sentence(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +10,6 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from indexing.events.json_text import decode_stored
 from service.auth.principal import Principal
 from service.context import CONTEXT
 from service.http import problems
@@ -20,7 +18,7 @@ from service.http.problems import Problem
 from service.http.targets import UI_PREFIX
 from service.routes import READ_ROUTES, Route
 from service.ui.api import body_of, fields_of
-from service.ui.formats import show_text
+from service.ui.formats import indent_json, show_text
 from service.ui.page_context import PageContext
 from service.ui.principals import read_repository
 from service.ui.queries import first_of, read_short, values_of, write_pairs
@@ -33,6 +31,8 @@ _TRIED: Final[Mapping[str, Route]] = {
     route.operation_id: route for route in READ_ROUTES if route.stream_type is None
 }
 _MAX_SHOWN: Final = 64 * 1024
+# Of a character in UTF-8.
+_MOST_BYTES: Final = 4
 _MAX_HEADER: Final = 2_000
 
 
@@ -113,7 +113,6 @@ async def _call(
         response: web.StreamResponse = await api.open(route, path, query, "application/json")
     except Problem as problem:
         response = problems.response(problem)
-    # In a thread, because a response may have megabytes.
     return await asyncio.to_thread(_show_answer, response)
 
 
@@ -146,7 +145,9 @@ async def _find_principal(
 
 def _show_answer(response: web.StreamResponse) -> Tried:
     body = body_of(response)
-    text = json.dumps(decode_stored(body), indent=2, ensure_ascii=False) if body else ""
+    # Only what is shown: to decode megabytes would block all other requests, in a thread too.
+    text = body[: _MAX_SHOWN * _MOST_BYTES].decode(errors="ignore")
+    text = indent_json(text, _MAX_SHOWN)
     fields = [(name, show_text(value[:_MAX_HEADER])) for name, value in fields_of(response).items()]
     shown = show_text(text[:_MAX_SHOWN], lines=True)
     return Tried(response.status, fields, shown, len(body), len(text) > _MAX_SHOWN)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from indexing.events.json_text import encode
 from service.ui.formats import (
     NameParts,
     draw_strip,
+    indent_json,
     show_age,
     show_briefly,
     show_duration,
@@ -116,3 +122,30 @@ def test_a_strip_says_what_it_shows() -> None:
 def test_a_reason_does_not_repeat_the_health_beside_it() -> None:
     assert show_reason("Flaky: 2 falls", "flaky") == "2 falls"
     assert show_reason("left out: silent", "unknown") == "left out: silent"
+
+
+# With what separates values, and with quotes that are escaped.
+TEXT = st.text(alphabet='{}[],:"\\é😀\n a', max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_json_is_indented_as_the_standard_library_does(value: Any) -> None:
+    indented = json.dumps(value, indent=2, ensure_ascii=False)
+    assert indent_json(encode(value).decode(), 10_000) == indented
+
+
+@given(VALUES, st.integers(0, 200))
+def test_the_beginning_of_json_is_indented_alike(value: Any, end: int) -> None:
+    text = encode(value).decode()
+    cut = indent_json(text[:end], 10_000)
+    # An empty list or object is one part, which may be cut in two.
+    assert indent_json(text, 10_000).startswith(cut.rstrip("[{\n "))
+
+
+def test_indentation_ends_with_what_is_shown() -> None:
+    assert len(indent_json("[" * 100_000, 100)) < 200

@@ -141,3 +141,21 @@ async def test_the_loop_turns_between_the_quarantines_of_a_repository(
         monkeypatch.setattr(module, "find_recovered", find)
         await read(client, path)
     assert took[0] >= 150
+
+
+async def test_a_call_that_is_tried_decodes_no_more_than_is_shown(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    client = await sign_in(door)
+    body = b'{"quarantined_tests":[{"reason":"long"},' + b'{"reason":"x"},' * 50_000
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        # To decode it to its end would fail.
+        return web.Response(body=body)
+
+    reads = door.app[DASHBOARD].handlers.reads
+    monkeypatch.setitem(cast("dict[Operation, RouteHandler]", reads), Operation.QUARANTINES, answer)
+    call = "operation=listQuarantines&try=1&owner=acme&repository=widgets"
+    page = await read(client, f"/ui/docs?{call}")
+    assert "&#34;reason&#34;: &#34;long&#34;" in page

@@ -116,18 +116,23 @@ class PageContext:
         repository = RepositoryName(info["owner"], info["repository"])
         return str(derive_test_id(repository, test_name))
 
-    async def show(self, template: str, status: int = 200, **values: Any) -> web.Response:
-        """Render a page; `values` are added to the values that every page has."""
+    async def show(
+        self, template: str, status: int = 200, *, begins_session: bool = False, **values: Any
+    ) -> web.Response:
+        """Render a page; `values` are added to the values that every page has.
+
+        With `begins_session`, a session begins if the request has none, for the form of the page.
+        No other page may set a cookie: forms of other sites arrive without one, and a new cookie
+        would replace the session of the person who is signed in.
+        """
+        is_new = self.session is None and begins_session
+        if is_new:
+            self.session = self.dashboard.sessions.new()
         session = self.session
-        if session is None:
-            session = self.session = self.dashboard.sessions.new()
-            is_new = True
-        else:
-            is_new = False
         owner = self.request.match_info.get("owner")
         common = {
             "base": self.dashboard.base,
-            "form_token": session.make_form_token(),
+            "form_token": "" if session is None else session.make_form_token(),
             "link": self.link,
             "may_quarantine": self.may(Operation.ADD_QUARANTINE),
             "milliseconds": round((time.perf_counter() - self.began) * 1000),
@@ -141,7 +146,7 @@ class PageContext:
             "tab": None,
         }
         response = await render(self.request, template, {**common, **values}, status)
-        if is_new:
+        if is_new and session is not None:
             self.dashboard.sessions.write(self.request, response, session)
         return response
 

@@ -13,6 +13,7 @@ from service.auth.api_keys import KEY_PREFIX, digest_key, is_key
 from service.auth.code_host.tokens import is_token
 from service.cache.confirmed import CacheUnavailableError
 from service.context import CONTEXT
+from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.session_cookie import is_loopback
@@ -130,6 +131,7 @@ async def _show(
     return await page.show(
         "sign_in.html",
         403 if wrong or wrong_repository else 200,
+        begins_session=page.request.method in READS,
         following=following,
         has_ended=has_ended,
         repository_text=repository[:_MAX_SHOWN],

@@ -1,0 +1,41 @@
+"""When a session cookie is set."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.front_door import FrontDoor
+from tests.service.ui.signed_in import sign_in
+from tests.service.ui.test_sessions import Client
+
+EVIL = "https://evil.example"
+OPEN_FORMS = ("/ui/sign-in", "/ui/sign-out")
+
+
+@pytest.fixture
+async def client(door: FrontDoor) -> Client:
+    return await sign_in(door)
+
+
+@pytest.mark.parametrize("path", [*OPEN_FORMS, "/ui/acme/widgets/quarantines/end", "/ui/absent"])
+@pytest.mark.parametrize("origin", [EVIL, EVIL.replace("https", "http"), "null", ""])
+async def test_a_form_of_another_site_leaves_the_session_alone(
+    client: Client, path: str, origin: str
+) -> None:
+    kept = dict(client.cookies)
+    # Browsers send no Lax cookie with the form of another site, but accept a new one.
+    client.cookies.clear()
+    for host in ({}, {"Host": "ci.example", "X-Forwarded-Proto": "https"}):
+        refused = await client.post(path, {"csrf": "x", "key": "y"}, Origin=origin, **host)
+        assert refused.status in (303, 403, 405)
+        assert "Set-Cookie" not in refused.headers
+    client.cookies = kept
+    assert (await client.get("/ui/")).status == 200
+
+
+async def test_a_session_begins_with_the_form_to_sign_in_alone(client: Client) -> None:
+    client.cookies.clear()
+    for path in ("/ui/", "/ui/nothing/here/at/all", f"/ui/sign-in?next={'x' * 8_000}"):
+        assert "Set-Cookie" not in (await client.get(path)).headers
+    assert "Set-Cookie" in (await client.get("/ui/sign-in")).headers
+    assert "Set-Cookie" not in (await client.get("/ui/sign-in")).headers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from aiohttp import web
@@ -16,7 +16,7 @@ from service.cache.confirmed import CacheUnavailableError
 from service.http import problems
 from service.http.methods import READS
 from service.http.problems import Problem
-from service.http.targets import UI_PREFIX
+from service.http.targets import MAX_TARGET_BYTES, UI_PREFIX
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.layer import RouteHandler
 from service.middleware.rate_limit import RATE_LIMIT
@@ -25,6 +25,10 @@ from service.ui.page_context import PageContext, sessions_unavailable
 
 PageHandler: TypeAlias = Callable[[PageContext], Awaitable[web.StreamResponse]]
 SignedInHandler: TypeAlias = Callable[[PageContext, Principal], Awaitable[web.StreamResponse]]
+
+# A long target is quoted a second time, and then exceeds what proxies and this service accept. A
+# proxy may add a prefix to the path.
+_MAX_LOCATION: Final = MAX_TARGET_BYTES - 500
 
 _log = logging.getLogger(__name__)
 
@@ -74,17 +78,23 @@ async def _answer(page: PageContext, handler: SignedInHandler) -> web.StreamResp
 def _redirect_to_sign_in(page: PageContext) -> web.Response:
     request = page.request
     has_ended = page.session is not None and page.session.is_signed_in
-    asked = []
+    ended = f"{ENDED_FIELD}=1" if has_ended else ""
+    target = _sign_in_at(page, ended)
     # Relative to the dashboard, because a proxy may strip a prefix of the path.
     within = request.raw_path.removeprefix(UI_PREFIX)
     if request.method == "GET" and within:
-        asked.append(f"next={quote(within, safe='')}")
-    if has_ended:
-        asked.append(f"{ENDED_FIELD}=1")
-    response = page.go_to("?".join(filter(None, (page.dashboard.base + SIGN_IN, "&".join(asked)))))
+        leading_back = _sign_in_at(page, f"next={quote(within, safe='')}", ended)
+        if len(leading_back) <= _MAX_LOCATION:
+            target = leading_back
+    response = page.go_to(target)
     if has_ended:
         page.dashboard.sessions.remove(request, response)
     return response
+
+
+def _sign_in_at(page: PageContext, *asked: str) -> str:
+    """Return the path of the sign-in page with these parameters."""
+    return "?".join(filter(None, (page.dashboard.base + SIGN_IN, "&".join(filter(None, asked)))))
 
 
 async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:

@@ -1,6 +1,8 @@
-"""When a session cookie is set."""
+"""When a session cookie is set, and where people without a session are led."""
 
 from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -39,3 +41,17 @@ async def test_a_session_begins_with_the_form_to_sign_in_alone(client: Client) -
         assert "Set-Cookie" not in (await client.get(path)).headers
     assert "Set-Cookie" in (await client.get("/ui/sign-in")).headers
     assert "Set-Cookie" not in (await client.get("/ui/sign-in")).headers
+
+
+@pytest.mark.parametrize(
+    ("view", "leads_back"), [("a" * 3_900, True), ("%22" * 1_200, True), ("%22" * 1_500, False)]
+)
+async def test_a_long_view_leads_to_a_form_that_can_be_opened(
+    client: Client, view: str, leads_back: bool
+) -> None:
+    client.cookies.clear()
+    target = f"acme/widgets/tests?test_name={view}"
+    led = (await client.get(f"/ui/{target}")).headers["Location"]
+    assert (await client.get(led)).status == 200
+    assert len(led) < 7_600
+    assert parse_qs(urlsplit(led).query) == ({"next": [target]} if leads_back else {})

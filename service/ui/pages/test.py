@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
+from urllib.parse import quote_plus
 
 from aiohttp import web
 
@@ -53,7 +54,8 @@ _CONCLUSIONS: Final = ("", "failed", "passed", "skipped")
 # The number of jobs that the page explains, worst first; a matrix can have many more.
 _MOST_JOBS: Final = 50
 
-# A target has at most 8,000 bytes, and there are thousands of links.
+# The most characters in a link, percent-encoded: a target has at most 8,000 bytes, and there are
+# thousands of links.
 _LONG_NAMES: Final = 1_000
 _LONG_COMMIT: Final = 200
 
@@ -193,14 +195,14 @@ async def _show(
 
 def _job_query(job: Mapping[str, Any]) -> str | None:
     """Return the query string of what belongs to a job; None if its names are too long."""
-    names = [(name, job[name]) for name in _JOB_FILTERS]
-    return write_pairs(names) if sum(len(text) for _, text in names) <= _LONG_NAMES else None
+    query = write_pairs((name, job[name]) for name in _JOB_FILTERS)
+    return query if len(query) <= _LONG_NAMES else None
 
 
 def _verdict_query(now: datetime, job: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None:
     """Return the query string of the executions that a verdict is about."""
     of_job, commit = _job_query(job), verdict["commit"]
-    if of_job is None or len(commit) > _LONG_COMMIT:
+    if of_job is None or len(quote_plus(commit)) > _LONG_COMMIT:
         return None
     first, last = (
         parse_timestamp(verdict[name]) for name in ("first_execution_at", "last_execution_at")

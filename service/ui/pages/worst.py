@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 from typing import Any, Final
+from urllib.parse import quote_plus
 
 from aiohttp import web
 
@@ -24,8 +25,9 @@ from service.ui.page_context import PageContext
 from service.ui.queries import write_pairs
 
 _SHOWN: Final = 5
-# The maximum length of a name in a link: a target has at most 8,000 bytes.
-_MAX_LINKED: Final = 1_000
+# The maximum length of a name in a link, percent-encoded: a target has at most 8,000 bytes, and the
+# page that it leads to repeats the name in longer targets.
+_MAX_LINKED: Final = 2_000
 
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
@@ -71,7 +73,7 @@ async def _find_query(page: PageContext, api: Api, by: Grouping, value: str | No
     """
     if by is Grouping.OWNER:
         return write_pairs([("owner", NO_OWNER if value is None else value)])
-    if value is None or len(value) > _MAX_LINKED:
+    if value is None or len(quote_plus(value)) > _MAX_LINKED:
         return None
     if by is Grouping.JOB:
         return write_pairs([("job_name", value)])

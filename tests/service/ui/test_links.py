@@ -91,6 +91,26 @@ async def test_verdicts_of_these_days_have_short_links(client: Client) -> None:
     assert count_executions(await read(client, verdicts[0].partition("#")[0])) == 1
 
 
+async def test_only_verdicts_whose_names_fit_into_an_address_are_links(client: Client) -> None:
+    store = client.door.store
+    await store.ensure_repository(WIDGETS)
+    short, long = "\u6f22" * 100, "\u5b57" * 900
+    for job, commit in ((short, "a"), (long, "b"), ("unit", "\u5b57" * 60)):
+        run = make_run(job, job=job, commit=commit)
+        executions = make_executions(run, [(BROKEN, Conclusion.FAILED)], after(hours=-1))
+        await store.write_results(WIDGETS, {run: executions})
+    await store.refresh_tests(NOON)
+    page = await read(client, page_of(BROKEN))
+    assert long[:100] in page
+    verdicts = links_in(page, r"[^\"]*commit=[^\"]*")
+    assert [count_executions(await read(client, each.partition("#")[0])) for each in verdicts] == [
+        1
+    ]
+    durations = links_in(page, r"[^\"]*job_name=[^\"]*#durations")
+    for link in durations:
+        await read(client, link.partition("#")[0])
+
+
 async def load_many_failures(client: Client) -> None:
     """Load a test that failed once a minute, each time in another way."""
     store = client.door.store

@@ -25,9 +25,9 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
         yield Client(door)
 
 
-async def load_broken(door: FrontDoor, name: str, filepath: str | None) -> None:
+async def load_broken(door: FrontDoor, name: str, filepath: str | None, job: str = "unit") -> None:
     for number in range(5):
-        run = make_run(f"{name}{filepath}{number}", commit=f"{number:040}")
+        run = make_run(f"{name}{filepath}{number}", commit=f"{number:040}", job=job)
         executions = make_executions(
             run, [(name, Conclusion.FAILED)], after(hours=number - 6), filepath=filepath
         )
@@ -61,6 +61,22 @@ async def test_a_directory_leads_to_the_tests_that_were_counted_in_it(client: Cl
     ):
         rows = (await client.get(f"/ui/acme/widgets/tests?{query}")).body.decode()
         assert re.findall(r'class="name"[^>]*aria-label="([^"]*)"', rows) == [name]
+
+
+async def test_only_jobs_whose_names_fit_into_an_address_are_links(client: Client) -> None:
+    store = client.door.store
+    await store.ensure_repository(WIDGETS)
+    short, long = "\u6f22" * 220, "\u5b57" * 900
+    for job in (short, long):
+        await load_broken(client.door, f"test of {job[0]}", None, job)
+    await store.refresh_tests(NOON)
+    await client.sign_in()
+    page = (await client.get("/ui/acme/widgets/worst")).body.decode()
+    assert long[:100] in page
+    [link] = re.findall(r'href="(/ui/acme/widgets/tests\?job_name=[^"]*)"', page)
+    led = await client.get(link)
+    assert led.status == 200
+    assert f"test of {short[0]}" in led.body.decode()
 
 
 async def test_an_owner_leads_to_its_tests_and_so_does_no_owner(client: Client) -> None:

@@ -94,7 +94,6 @@ LIFECYCLE: Final = web.AppKey("lifecycle", Lifecycle)
 
 # Set on a request by layers. A token is verified for one repository, so a path with errors leaves
 # it without a principal. The repository is in its stored spelling.
-REQUEST_ID: Final = web.RequestKey("request_id", str)
 REQUESTED: Final = web.RequestKey("requested", Requested)
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
 READER: Final = web.RequestKey("reader", CachedReader)

@@ -18,12 +18,12 @@ from aiohttp.web import BaseRequest, StreamResponse
 
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from service import logs
-from service.context import REQUEST_ID
 from service.http import problem_pages, problems
 from service.http.accept import accepts_html
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
+from service.http.request_id import REQUEST_ID
 from service.http.response_headers import REQUEST_ID_HEADER
 from service.http.targets import UI_PREFIX
 from service.middleware.layer import Handler, Layer

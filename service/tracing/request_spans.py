@@ -27,7 +27,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from service.context import REQUEST_ID
+from service.http.request_id import REQUEST_ID
 from service.http.response_headers import REQUEST_ID_HEADER
 from service.http.targets import MONITORING
 from service.logs import mask_path

@@ -18,10 +18,11 @@ from indexing.names import RepositoryName
 from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.cache.confirmed import CacheUnavailableError
-from service.context import CONTEXT, REQUEST_ID
+from service.context import CONTEXT
 from service.http import problems
 from service.http.operations import Operation
 from service.http.problems import Problem
+from service.http.request_id import REQUEST_ID
 from service.middleware.access import OPERATIONS
 from service.middleware.rate_limit import RateLimit
 from service.ui.api import Api

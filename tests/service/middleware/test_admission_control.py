@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Hashable
 from traceback import walk_tb
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -68,9 +69,13 @@ async def test_a_page_of_the_dashboard_that_is_shed_is_html(
     assert refused.headers["X-Request-Id"] == "mine"
     assert refused.headers["X-Content-Type-Options"] == "nosniff"
     assert b"<p>Server overloaded, retry later.</p>" in refused.body
-    part = await door.ask("/ui/acme/widgets/tests", {"HX-Request": "true"})
+    assert b"request mine</p>" in refused.body
+    assert b'<a href="./">All repositories</a>' in refused.body
+    about = {"HX-Request": "true", "X-Request-Id": "mine"}
+    part = await door.ask("/ui/acme/widgets/tests", about)
     assert (part.status, part.headers["HX-Reswap"]) == (503, "innerHTML")
     assert part.body.startswith(b'<div class="state broken"')
+    assert b"request mine</p>" in part.body
 
     held.released.set()
     assert (await first).status == 200
@@ -81,6 +86,11 @@ async def test_a_page_with_too_long_a_target_is_html(door: FrontDoor) -> None:
     assert refused.status == 414
     assert refused.headers["Content-Type"] == "text/html; charset=utf-8"
     assert b"<p>The request target is longer than 8000 bytes" in refused.body
+    assert f"request {refused.headers['X-Request-Id']}</p>".encode() in refused.body
+    [link] = re.findall(rb'<a href="([^"]*)">All repositories</a>', refused.body)
+    assert urljoin("/prefix/ui/acme/widgets/tests", link.decode()) == "/prefix/ui/"
+    deep = await door.ask(f"/ui/{'/' * 9_000}", {})
+    assert (deep.status, b'<a href="/ui/">' in deep.body) == (414, True)
 
 
 def make_up_key() -> str:

@@ -44,6 +44,8 @@ from service.ui.queries import (
 
 _EXECUTIONS_PER_PAGE: Final = "20"
 _FAILURES_PER_PAGE: Final = "20"
+# The maximum page size of the API: a test is rarely in quarantine for more than one branch.
+_MOST_QUARANTINES: Final = "100"
 # The filters of the executions. The list of failures has a cursor parameter of its own.
 _FILTERS: Final = ("branch", "commit", "conclusion", "pipeline_name", "job_name", "start", "end")
 _FAILURES_CURSOR: Final = "failures"
@@ -127,6 +129,11 @@ async def _show(
     executions_query = only(pairs, (*_FILTERS, "cursor"))
     failures_query = [("per_page", _FAILURES_PER_PAGE)]
     failures_query += [("cursor", cursor) for cursor in values_of(pairs, _FAILURES_CURSOR)]
+    of_test = [
+        ("test_id", path["test_id"]),
+        ("include", "details"),
+        ("per_page", _MOST_QUARANTINES),
+    ]
     # Each list keeps the page of the other.
     of_failures = only(pairs, (_FAILURES_CURSOR,))
     answers, durations = await asyncio.gather(
@@ -139,7 +146,7 @@ async def _show(
                 path,
                 write_pairs([*executions_query, ("per_page", _EXECUTIONS_PER_PAGE)]),
             ),
-            api.get(LIST_QUARANTINES, path, write_pairs([("test_id", path["test_id"])])),
+            api.get(LIST_QUARANTINES, path, write_pairs(of_test)),
             api.get(LIST_TEST_TRANSITIONS, path),
         ),
         _read_durations(page, api, only(pairs, _JOB_FILTERS)),
@@ -170,6 +177,7 @@ async def _show(
         job_query=_job_query,
         verdict_query=partial(_verdict_query, page.now),
         quarantines=quarantines.value["quarantined_tests"],
+        has_more_quarantines="next" in quarantines.links,
         **durations,
         filters=without(filters, ("conclusion",)),
         conclusions=[

@@ -10,12 +10,14 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from indexing.errors import StoreUnavailableError
 from indexing.models.trends import Stat
-from indexing.timestamps import format_timestamp
+from indexing.timestamps import format_timestamp, parse_timestamp
 from service.auth.principal import Principal
-from service.routes import GET_STATS, LIST_TRANSITIONS
+from service.routes import GET_STATS, LIST_RUNS, LIST_TRANSITIONS
 from service.ui.api import Api
 from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, Spark, draw_bars, draw_spark, spread_labels
+from service.ui.formats import show_count
 from service.ui.page_context import PageContext
 from service.ui.queries import first_of, read_pairs, write_pairs
 from service.ui.recovered import find_recovered
@@ -24,6 +26,8 @@ RANGES: Final = (30, 90)
 _WEEK: Final = 7
 # The chart leaves out healthy tests, whose number would dwarf the others.
 _DRAWN: Final = ("broken", "flaky", "unknown")
+# A weekend without a report is no news.
+_SILENT_DAYS: Final = 3
 _SHOWN_QUARANTINES: Final = 5
 _SHOWN_TRANSITIONS: Final = 6
 # The maximum page size of the API. Those that are not shown at once are one click away.
@@ -75,6 +79,10 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     }
     starts = [each["start"] for each in found[Stat.BROKEN_TESTS]["value_over_time"]]
     of_health = {name: series[Stat(f"{name}_tests")] for name in (*_DRAWN, "healthy")}
+    has_tests = any(values[-1] for values in of_health.values())
+    silence = None
+    if has_tests and not any(series[Stat.EXECUTIONS][-_SILENT_DAYS:]):
+        silence = await _find_silence(page, api)
     return await page.show(
         "overview.html",
         tab="overview",
@@ -87,7 +95,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         of_health={name: values[-1] or 0 for name, values in of_health.items()},
         table=list(zip(starts, *of_health.values(), strict=True))[::-1],
         marks=[starts[at] for at in spread_labels(len(starts))],
-        has_tests=any(values[-1] for values in of_health.values()),
+        has_tests=has_tests,
+        silence=silence,
         new=new.value["transitions"][:_SHOWN_TRANSITIONS],
         more_new=new.value["transitions"][_SHOWN_TRANSITIONS:],
         has_older_new="next" in new.links,
@@ -95,6 +104,19 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         recovered=recovered,
         test_id_of=page.test_id_of,
     )
+
+
+async def _find_silence(page: PageContext, api: Api) -> str | None:
+    """Return for how long no report has come, of any branch; None if that is not long."""
+    try:
+        newest = await api.get(LIST_RUNS, page.repository_path, write_pairs([("per_page", "1")]))
+    except StoreUnavailableError:
+        return None
+    if not newest.value["runs"]:
+        # Retention keeps the health of tests for longer than their results.
+        return "longer than results are kept"
+    days = (page.now - parse_timestamp(newest.value["runs"][0]["finished_at"])).days
+    return show_count(days, "day") if days >= _SILENT_DAYS else None
 
 
 async def _read_series(page: PageContext, api: Api, days: int) -> Mapping[Stat, Any]:

@@ -13,15 +13,14 @@ from typing import Final
 
 from aiohttp import web
 
-from indexing.errors import StoreError
 from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import ArrivalKey
-from service.context import ACCESS_CHECK, CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY, AccessCheck
+from service.context import CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY
+from service.handlers import lasting_access
+from service.handlers.lasting_access import LastingAccess
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
-from service.http.problems import Problem
 from service.http.raw_response import headers_of
-from service.middleware.access import authenticate, authorize
 from service.routes import EVENT_STREAM_TYPE, LAST_EVENT_ID, STREAM_EVENTS
 from service.streaming.event_ids import SALT_SIZE
 from service.streaming.hub import (
@@ -40,11 +39,6 @@ MAX_STREAMS: Final = 4_000
 
 # How often a comment is sent, so that proxies and clients see that the stream is alive.
 COMMENT_SECONDS: Final = 15.0
-# How often access is checked. With the lifetime of a cached key, a revoked one ends its streams
-# within 60 seconds, even if its invalidation is lost.
-CHECK_SECONDS: Final = 5.0
-# How long a stream continues while access cannot be checked.
-UNCHECKED_SECONDS: Final = 50.0
 # How long a client waits before it resumes, in milliseconds.
 RETRY_MILLISECONDS: Final = 2_000
 
@@ -83,16 +77,6 @@ def _read_last_id(request: web.Request) -> ArrivalKey | None:
     return place
 
 
-async def _allow(_request: web.Request) -> web.StreamResponse:
-    return web.Response()
-
-
-# Repeats the checks of the request; raises a `Problem` if it would be refused now.
-_BY_CREDENTIAL: Final = AccessCheck(
-    authenticate(STREAM_EVENTS, counted=False)(authorize(STREAM_EVENTS)(_allow))
-)
-
-
 class _Stream:
     """One open stream."""
 
@@ -102,8 +86,7 @@ class _Stream:
         self._repository = request[REPOSITORY]
         self._lifecycle = request.app[LIFECYCLE]
         self._hub = request.app[ARRIVALS]
-        self._access_check = request.get(ACCESS_CHECK, _BY_CREDENTIAL)
-        self._checked_at = self._tried_at = time.monotonic()
+        self._access = LastingAccess(request, STREAM_EVENTS)
 
     async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
         """Yield the stream's text from that place on, until the process stops or access ends."""
@@ -140,11 +123,11 @@ class _Stream:
     async def _follow(self, subscription: Subscription) -> AsyncGenerator[bytes, None]:
         sent_at = time.monotonic()
         while await self._goes_on():
-            text = await subscription.receive(CHECK_SECONDS)
+            text = await subscription.receive(self._access.seconds_left)
             if subscription.is_cut_off:
                 raise BrokenStreamError("the client reads more slowly than events arrive")
             now = time.monotonic()
-            if not text and now - sent_at >= COMMENT_SECONDS - CHECK_SECONDS / 2:
+            if not text and now - sent_at >= COMMENT_SECONDS - lasting_access.CHECK_SECONDS / 2:
                 text = _COMMENT
             if text:
                 yield text
@@ -152,19 +135,4 @@ class _Stream:
 
     async def _goes_on(self) -> bool:
         """Whether the process is not stopping, and the credential still covers the repository."""
-        if self._lifecycle.stopping:
-            return False
-        now = time.monotonic()
-        if now - self._tried_at < CHECK_SECONDS:
-            return True
-        self._tried_at = now
-        try:
-            await self._access_check.run(self._request)
-        except Problem as problem:
-            if problem.status < 500:
-                return False
-            return now - self._checked_at < UNCHECKED_SECONDS
-        except StoreError:
-            return now - self._checked_at < UNCHECKED_SECONDS
-        self._checked_at = now
-        return True
+        return not self._lifecycle.stopping and await self._access.lasts()

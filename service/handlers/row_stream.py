@@ -12,12 +12,14 @@ from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor, Page
 from service.context import PRINCIPAL
+from service.handlers.lasting_access import LastingAccess
 from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.query_string import CURSOR_FIELD
 from service.pagination.paginator import ListQuery
+from service.routes import Route
 from service.streaming.limits import StreamLimit
-from service.streaming.response import StreamedResponse
+from service.streaming.response import BrokenStreamError, StreamedResponse
 from service.streaming.rows import CONTENT_TYPES, RowFormat
 
 K = TypeVar("K")
@@ -47,9 +49,12 @@ async def stream_rows(
     query: ListQuery,
     media_type: str,
     headers: CIMultiDict[str],
+    route: Route,
     rows: RowStream[K, R],
 ) -> web.StreamResponse:
     """Return a response that streams all rows of a list as that media type, with these headers.
+
+    It breaks off soon after the request would not be allowed any more.
 
     Raises:
         Problem: 422 with a cursor, as a stream begins with the first row; 429 or 503 if too many
@@ -66,11 +71,12 @@ async def stream_rows(
         release()
         raise
     headers["Content-Type"] = CONTENT_TYPES[media_type]
-    return StreamedResponse(headers, _write(rows, first, media_type), release)
+    access = LastingAccess(request, route)
+    return StreamedResponse(headers, _write(rows, first, media_type, access), release)
 
 
 async def _write(
-    rows: RowStream[K, R], page: Page[R], media_type: str
+    rows: RowStream[K, R], page: Page[R], media_type: str, access: LastingAccess
 ) -> AsyncGenerator[bytes, None]:
     written = rows.format.begin(media_type)
     while True:
@@ -81,5 +87,7 @@ async def _write(
             return
         # A read may return without yielding to the event loop.
         await asyncio.sleep(0)
+        if not await access.lasts():
+            raise BrokenStreamError("access has ended")
         page = await rows.read(Anchor(rows.key_of(page.rows[-1])), ROWS_AT_ONCE)
         written = b""

@@ -62,10 +62,22 @@ class ApiRows:
 class Api:
     """Calls the API on behalf of one request of a signed-in user."""
 
-    def __init__(self, request: web.Request, principal: Principal, handlers: Handlers) -> None:
+    def __init__(
+        self,
+        request: web.Request,
+        principal: Principal,
+        find_principal: Callable[[], Awaitable[Principal | None]],
+        handlers: Handlers,
+    ) -> None:
+        """Call it as `principal`.
+
+        A response that takes long ends soon after `find_principal` returns None or a principal
+        without access.
+        """
         # Cloned now, because aiohttp cannot clone a request after its body was read.
         self._request = request.clone()
         self._principal = principal
+        self._find_principal = find_principal
         self._handlers = handlers
 
     async def get(
@@ -103,30 +115,10 @@ class Api:
         """Return the response of a read; if it is a stream, it may have been sent already."""
         return await self._call(route, path, query, accept, self._handlers.reads[route.operation])
 
-    async def follow(
-        self,
-        route: Route,
-        path: Mapping[str, str],
-        find_principal: Callable[[], Awaitable[Principal | None]],
-    ) -> web.StreamResponse:
-        """Answer with an endless stream, which resumes after the last event that was received.
-
-        It ends soon after `find_principal` returns None or a principal without access.
-        """
-        handler, admitted = self._handlers.reads[route.operation], authorize(route)(_allow)
-
-        async def check(request: web.Request) -> None:
-            principal = await find_principal()
-            if principal is None:
-                raise problems.forbidden()
-            await admit(request, route, principal)
-            await admitted(request)
-
-        async def run(request: web.Request) -> web.StreamResponse:
-            request[ACCESS_CHECK] = AccessCheck(check)
-            return await handler(request)
-
-        return await self._call(route, path, "", "*/*", run, (LAST_EVENT_ID,))
+    async def follow(self, route: Route, path: Mapping[str, str]) -> web.StreamResponse:
+        """Answer with an endless stream, which resumes after the last event that was received."""
+        handler = self._handlers.reads[route.operation]
+        return await self._call(route, path, "", "*/*", handler, (LAST_EVENT_ID,))
 
     async def change(self, route: Route, path: Mapping[str, str], value: Any = None) -> Any:
         """Make a change; return the decoded response, or None if it has no body.
@@ -167,6 +159,16 @@ class Api:
         # aiohttp has no public way to set this; its router sets the same attribute.
         request._match_info = found  # noqa: SLF001
         await admit(request, route, self._principal)
+        admitted = authorize(route)(_allow)
+
+        async def check(request: web.Request) -> None:
+            principal = await self._find_principal()
+            if principal is None:
+                raise problems.forbidden()
+            await admit(request, route, principal)
+            await admitted(request)
+
+        request[ACCESS_CHECK] = AccessCheck(check)
         return await authorize(route)(handler)(request)
 
 

@@ -96,7 +96,7 @@ class PageContext:
 
     def open_api(self, principal: Principal) -> Api:
         """Return the API as this principal may use it."""
-        return Api(self.request, principal, self.dashboard.handlers)
+        return Api(self.request, principal, self.find_present_principal, self.dashboard.handlers)
 
     def may(self, operation: Operation) -> bool:
         """Whether the scope of the key allows the operation."""

@@ -209,7 +209,7 @@ async def export_lines(page: PageContext, principal: Principal) -> web.StreamRes
 async def follow(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/events/stream: the stream of the API, for this session."""
     api = page.open_api(principal)
-    return await api.follow(STREAM_EVENTS, page.repository_path, page.find_present_principal)
+    return await api.follow(STREAM_EVENTS, page.repository_path)
 
 
 async def _export(page: PageContext, principal: Principal, kind: str) -> web.StreamResponse:

@@ -18,7 +18,7 @@ from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import ArrivalKey
 from indexing.store.elasticsearch import arrivals
 from service.context import LIFECYCLE
-from service.handlers import event_stream
+from service.handlers import event_stream, lasting_access
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.middleware import fair_queue
 from service.streaming import hub
@@ -184,7 +184,7 @@ async def test_access_is_decided_as_for_any_read(door: FrontDoor) -> None:
 async def test_a_revoked_key_ends_its_streams(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(lasting_access, "CHECK_SECONDS", 0.02)
     key = await door.add_key(key_id="short-lived")
     async with opened(door, key) as stream, opened(door) as other:
         await settle(door, 2)
@@ -199,7 +199,7 @@ async def test_a_revoked_key_ends_its_streams(
 async def test_an_idle_stream_has_comments(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(lasting_access, "CHECK_SECONDS", 0.02)
     monkeypatch.setattr(event_stream, "COMMENT_SECONDS", 0.06)
     async with opened(door) as stream, asyncio.timeout(20):
         while stream.comments < 3:

@@ -15,8 +15,9 @@ import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.events import Outcome
+from service.handlers import lasting_access
 from service.handlers.row_stream import MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS, ROWS_AT_ONCE
-from tests.builders import after, load_names, make_event
+from tests.builders import NOON, after, load_names, make_event
 from tests.service.front_door import LOGS, SEARCH, FrontDoor
 from tests.waiting import until
 
@@ -300,3 +301,26 @@ async def test_memory_stays_flat(door: FrontDoor) -> None:
             ]
         )
     assert await peak() < 3 * small
+
+
+async def test_an_export_breaks_off_after_its_key_is_revoked(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lasting_access, "CHECK_SECONDS", 0.0)
+    key = await door.add_key(key_id="short-lived")
+    pages = 0
+
+    async def list_events(*about: Any) -> Any:
+        nonlocal pages
+        pages += 1
+        if pages == 2:
+            await door.store.revoke_key("short-lived", NOON)
+        return await read_page(*about)
+
+    read_page = type(door.reader).list_events
+    monkeypatch.setattr(type(door.reader), "list_events", list_events)
+    with pytest.raises(aiohttp.ClientError):
+        await door.get(LOGS, key=key, Accept=NDJSON)
+    # The page that was being read is the last one.
+    assert pages == 2
+    assert (await door.get(LOGS, Accept=NDJSON)).status == 200

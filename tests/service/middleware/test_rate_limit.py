@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis as Client
 
 from service.config.settings import Settings
-from service.handlers import event_stream
+from service.handlers import event_stream, lasting_access
 from tests.servers.redis import Redis
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, Answer, FrontDoor, operations
@@ -68,7 +68,7 @@ async def test_what_is_refused_for_other_reasons_counts_too(limited: FrontDoor) 
 async def test_an_open_stream_spends_one_request(
     limited: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(lasting_access, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(event_stream, "COMMENT_SECONDS", 0.01)
     headers = {"Authorization": f"Bearer {limited.key}"}
     async with limited.client.get(f"{limited.base}{LOGS}/stream", headers=headers) as stream:

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, async_playwright
 from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace
 from service.config.settings import Settings
-from service.handlers import event_stream
+from service.handlers import event_stream, lasting_access
 from service.streaming import hub
 from service.ui.pages import events
 from tests.service.conftest import open_door
@@ -66,7 +66,7 @@ def quick_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(lasting_access, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(events, "FIRST_SECONDS", 20.0)
     monkeypatch.setattr(events, "COUNT_SECONDS", 20.0)
 

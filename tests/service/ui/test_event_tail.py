@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from indexing.models.keys import Scope
-from service.handlers import event_stream
+from service.handlers import event_stream, lasting_access
 from service.handlers.event_stream import EVENT_STREAMS
 from service.streaming import hub
 from service.ui.session import LIFETIME
@@ -27,7 +27,7 @@ TAIL = f"{LOG}/stream"
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(event_stream, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(lasting_access, "CHECK_SECONDS", 0.02)
 
 
 @pytest.fixture

@@ -96,12 +96,12 @@ def make_requests(
 
 
 def is_without_secret(settings: Settings) -> bool:
-    """Whether MERGEWATCH_URL is set, and MERGEWATCH_TOKEN only to a blank text.
+    """Whether MERGEWATCH_TOKEN is set to a blank text, and MERGEWATCH_URL to any.
 
-    CI sets it so where it gives no secrets away, as in pull requests from forks.
+    CI sets them so where it gives no secrets away, as in pull requests from forks.
     """
-    is_named = "MERGEWATCH_TOKEN" in os.environ
-    return settings.url is not None and settings.token is None and is_named
+    are_named = os.environ.keys() >= {"MERGEWATCH_TOKEN", "MERGEWATCH_URL"}
+    return are_named and settings.token is None
 
 
 def check_upload_settings(settings: Settings) -> None:

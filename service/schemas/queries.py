@@ -138,7 +138,7 @@ class Pattern(Text):
 
     def __init__(self, **options: Any) -> None:
         few_stars = Regexp(
-            rf"[^*]*(?:\*[^*]*){{0,{MAX_STARS}}}\Z", error=f"must have at most {MAX_STARS} '*'"
+            rf"^[^*]*(?:\*[^*]*){{0,{MAX_STARS}}}$", error=f"must have at most {MAX_STARS} '*'"
         )
         super().__init__(low=1, **options)
         self.validators.append(few_stars)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,24 @@ async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -
     assert by_name["pull_request"]["schema"]["maxItems"] == 100
     search = operation(document, SEARCH_TESTS.url)["parameters"]
     assert [p["name"] for p in search if p["required"]] == ["owner", "repository_name", "test_name"]
+
+
+async def test_patterns_mean_the_same_to_clients(document: dict[str, Any]) -> None:
+    """They are those of ECMA-262, which match anywhere in a text."""
+
+    def find(value: Any) -> Iterator[str]:
+        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+            if name == "pattern" and isinstance(each, str):
+                yield each
+            elif isinstance(each, dict | list):
+                yield from find(each)
+
+    patterns = {*find(document)}
+    assert patterns
+    for pattern in patterns:
+        assert pattern.startswith("^")
+        assert pattern.endswith("$")
+        assert not re.search(r"\\[AaZz]|\(\?[^:=!]", pattern)
 
 
 async def test_event_types_are_distinguished_by_name(document: dict[str, Any]) -> None:

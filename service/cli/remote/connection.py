@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
@@ -15,6 +15,9 @@ from service.cli.output import visible
 from service.config.settings import load_settings
 
 T = TypeVar("T")
+
+# The end of the detail if the service has no such test, quarantine or repository.
+_INVISIBLE: Final = "not visible to this key"
 
 
 def with_service(
@@ -78,6 +81,7 @@ def _explain(problem: ProblemError, options: Mapping[str, str]) -> click.ClickEx
     detail = problem.detail or problem.title or f"status {problem.status}"
     if problem.status == 403:
         detail = f"the service refuses the key in MERGEWATCH_TOKEN: {detail}"
-    elif problem.status != 404:
+    elif problem.status != 404 or not problem.detail.endswith(_INVISIBLE):
+        # A 404 of another service, or of another path, is explained by its URL.
         detail = str(problem)
     return click.ClickException(visible(detail))

@@ -216,6 +216,7 @@ async def test_a_refused_key_leaves_the_tests_their_result(
     assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
 
 
+@pytest.mark.parametrize("url", [None, ""])
 @pytest.mark.parametrize("token", ["", " \n"])
 @TESTS_ALONE
 async def test_a_pull_request_from_a_fork_gets_an_empty_key_and_keeps_its_result(
@@ -224,12 +225,15 @@ async def test_a_pull_request_from_a_fork_gets_an_empty_key_and_keeps_its_result
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     token: str,
+    url: str | None,
     arguments: tuple[str, ...],
     cases: tuple[str, ...],
     code: int,
 ) -> None:
     await quarantine(door, "b")
     monkeypatch.setenv("MERGEWATCH_TOKEN", token)
+    if url is not None:
+        monkeypatch.setenv("MERGEWATCH_URL", url)
     monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(tmp_path / "none"))
     result = await check(*arguments, cases=cases, code=code)
     assert "warning: MERGEWATCH_TOKEN is empty" in result.stderr

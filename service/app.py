@@ -25,6 +25,7 @@ from service.config.secret import choose_secret
 from service.config.settings import Settings
 from service.context import (
     CONTEXT,
+    CREDENTIAL_CHECKS,
     LIFECYCLE,
     Clock,
     Context,
@@ -55,7 +56,7 @@ from service.handlers.row_stream import MAX_STREAMS, MAX_STREAMS_PER_PRINCIPAL, 
 from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
-from service.middleware.access import authenticate, authorize
+from service.middleware.access import authenticate, authorize, check_credential
 from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl
 from service.middleware.cors import Cors
 from service.middleware.errors import add_request_id, handle_errors, make_request_id
@@ -139,6 +140,7 @@ def create_app(
     app[EVENT_STREAMS] = StreamLimit(
         event_stream.MAX_STREAMS_PER_PRINCIPAL, event_stream.MAX_STREAMS
     )
+    app[CREDENTIAL_CHECKS] = {route.operation: check_credential(route) for route in READ_ROUTES}
     app.cleanup_ctx.append(
         _context(settings, store, clock, metrics_folder, session_folder, tracing)
     )

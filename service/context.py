@@ -16,6 +16,7 @@ from indexing.store.interface import Reader, Writer
 from service.auth.principal import Principal
 from service.cache.reader import CachedReader, CachedReaders
 from service.http.field_errors import FieldError
+from service.http.operations import Operation
 from service.pagination.cursor import CursorSigner
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class AccessCheck:
 
 CONTEXT: Final = web.AppKey("context", Context)
 LIFECYCLE: Final = web.AppKey("lifecycle", Lifecycle)
+# The checks of the credential in the header, for each operation that reads.
+CREDENTIAL_CHECKS: Final = web.AppKey("credential_checks", dict[Operation, AccessCheck])
 
 # Set on a request by layers. A token is verified for one repository, so a path with errors leaves
 # it without a principal. The repository is in its stored spelling.
@@ -99,3 +102,8 @@ PRINCIPAL: Final = web.RequestKey("principal", Principal)
 READER: Final = web.RequestKey("reader", CachedReader)
 REPOSITORY: Final = web.RequestKey("repository", RepositoryName)
 ACCESS_CHECK: Final = web.RequestKey("access_check", AccessCheck)
+
+
+def find_access_check(request: web.Request, operation: Operation) -> AccessCheck:
+    """Return what checks the access of this request again."""
+    return request.get(ACCESS_CHECK) or request.app[CREDENTIAL_CHECKS][operation]

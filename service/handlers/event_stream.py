@@ -9,19 +9,19 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Final
 
 from aiohttp import web
 
 from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import ArrivalKey
-from service.context import CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY
-from service.handlers import lasting_access
-from service.handlers.lasting_access import LastingAccess
+from service.context import CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY, find_access_check
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.raw_response import headers_of
 from service.routes import EVENT_STREAM_TYPE, LAST_EVENT_ID, STREAM_EVENTS
+from service.streaming import lasting_access
 from service.streaming.event_ids import SALT_SIZE
 from service.streaming.hub import (
     EVENTS_AT_ONCE,
@@ -30,6 +30,7 @@ from service.streaming.hub import (
     Subscription,
     make_batch,
 )
+from service.streaming.lasting_access import LastingAccess
 from service.streaming.limits import StreamLimit
 from service.streaming.response import BrokenStreamError, StreamedResponse
 
@@ -86,7 +87,8 @@ class _Stream:
         self._repository = request[REPOSITORY]
         self._lifecycle = request.app[LIFECYCLE]
         self._hub = request.app[ARRIVALS]
-        self._access = LastingAccess(request, STREAM_EVENTS)
+        check = find_access_check(request, STREAM_EVENTS.operation)
+        self._access = LastingAccess(partial(check.run, request))
 
     async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
         """Yield the stream's text from that place on, until the process stops or access ends."""

@@ -54,7 +54,9 @@ async def list_events(request: web.Request) -> web.StreamResponse:
         read = partial(context.reader.list_events, query)
         headers = headers_of(ignored=ignored, negotiated=True)
         rows = RowStream(read, _key_of, _ROWS)
-        return await stream_rows(request, opened.query, media_type, headers, LIST.route, rows)
+        return await stream_rows(
+            request, opened.query, media_type, headers, LIST.route.operation, rows
+        )
     limit = parameters["per_page"] or DEFAULT_PER_PAGE
     answer = await request[READER].list_events(query, bounds, opened.anchor, limit, now)
     if opened.position.time_range is not None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from aiohttp import web
 from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor, Page
-from service.context import PRINCIPAL
-from service.handlers.lasting_access import LastingAccess
+from service.context import PRINCIPAL, find_access_check
 from service.http import problems
 from service.http.field_errors import FieldError
+from service.http.operations import Operation
 from service.http.query_string import CURSOR_FIELD
 from service.pagination.paginator import ListQuery
-from service.routes import Route
+from service.streaming.lasting_access import LastingAccess
 from service.streaming.limits import StreamLimit
 from service.streaming.response import BrokenStreamError, StreamedResponse
 from service.streaming.rows import CONTENT_TYPES, RowFormat
@@ -49,7 +50,7 @@ async def stream_rows(
     query: ListQuery,
     media_type: str,
     headers: CIMultiDict[str],
-    route: Route,
+    operation: Operation,
     rows: RowStream[K, R],
 ) -> web.StreamResponse:
     """Return a response that streams all rows of a list as that media type, with these headers.
@@ -71,7 +72,7 @@ async def stream_rows(
         release()
         raise
     headers["Content-Type"] = CONTENT_TYPES[media_type]
-    access = LastingAccess(request, route)
+    access = LastingAccess(partial(find_access_check(request, operation).run, request))
     return StreamedResponse(headers, _write(rows, first, media_type, access), release)
 
 

@@ -50,7 +50,9 @@ async def search_tests(request: web.Request) -> web.StreamResponse:
         read = partial(opened.context.reader.search_tests, query)
         headers = headers_of(ignored=opened.query.ignored, negotiated=True)
         rows = RowStream(read, _key_of, _ROWS_WITH_METRICS if query.with_metrics else _ROWS)
-        return await stream_rows(request, opened.query, media_type, headers, SEARCH.route, rows)
+        return await stream_rows(
+            request, opened.query, media_type, headers, SEARCH.route.operation, rows
+        )
     limit = opened.parameters["per_page"] or DEFAULT_PER_PAGE
     answer = await request[READER].search_tests(
         query,

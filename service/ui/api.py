@@ -24,7 +24,7 @@ from service.http import problems
 from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.raw_response import RawResponse
-from service.middleware.access import admit, authorize
+from service.middleware.access import admit, allow, authorize
 from service.middleware.layer import RouteHandler
 from service.routes import LAST_EVENT_ID, Route
 from service.ui.row_decoding import decode_rows
@@ -159,7 +159,7 @@ class Api:
         # aiohttp has no public way to set this; its router sets the same attribute.
         request._match_info = found  # noqa: SLF001
         await admit(request, route, self._principal)
-        admitted = authorize(route)(_allow)
+        admitted = authorize(route)(allow)
 
         async def check(request: web.Request) -> None:
             principal = await self._find_principal()
@@ -170,10 +170,6 @@ class Api:
 
         request[ACCESS_CHECK] = AccessCheck(check)
         return await authorize(route)(handler)(request)
-
-
-async def _allow(_request: web.Request) -> web.StreamResponse:
-    return web.Response()
 
 
 def _links_of(response: web.StreamResponse) -> Mapping[str, str]:

@@ -18,10 +18,10 @@ from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import ArrivalKey
 from indexing.store.elasticsearch import arrivals
 from service.context import LIFECYCLE
-from service.handlers import event_stream, lasting_access
+from service.handlers import event_stream
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.middleware import fair_queue
-from service.streaming import hub
+from service.streaming import hub, lasting_access
 from service.streaming.hub import Batch, Subscription
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.service.front_door import LOGS, FrontDoor

@@ -15,8 +15,8 @@ import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.events import Outcome
-from service.handlers import lasting_access
 from service.handlers.row_stream import MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS, ROWS_AT_ONCE
+from service.streaming import lasting_access
 from tests.builders import NOON, after, load_names, make_event
 from tests.service.front_door import LOGS, SEARCH, FrontDoor
 from tests.waiting import until

@@ -10,7 +10,8 @@ import pytest
 from redis.asyncio import Redis as Client
 
 from service.config.settings import Settings
-from service.handlers import event_stream, lasting_access
+from service.handlers import event_stream
+from service.streaming import lasting_access
 from tests.servers.redis import Redis
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, Answer, FrontDoor, operations

@@ -14,8 +14,8 @@ from playwright.async_api import Browser, async_playwright
 from indexing.models.keys import Scope
 from indexing.store import ElasticsearchPlace
 from service.config.settings import Settings
-from service.handlers import event_stream, lasting_access
-from service.streaming import hub
+from service.handlers import event_stream
+from service.streaming import hub, lasting_access
 from service.ui.pages import events
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor

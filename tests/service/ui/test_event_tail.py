@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 
 from indexing.models.keys import Scope
-from service.handlers import event_stream, lasting_access
+from service.handlers import event_stream
 from service.handlers.event_stream import EVENT_STREAMS
-from service.streaming import hub
+from service.streaming import hub, lasting_access
 from service.ui.session import LIFETIME
 from tests.builders import NOON, WIDGETS, make_event
 from tests.service.front_door import FrontDoor

@@ -156,7 +156,7 @@ async def test_a_call_from_the_reference_is_checked_for_the_repository_that_it_n
 async def test_a_live_tail_ends_once_the_token_is_revoked(
     client: Client, host: SourceHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.handlers.lasting_access.CHECK_SECONDS", 0.02)
+    monkeypatch.setattr("service.streaming.lasting_access.CHECK_SECONDS", 0.02)
     await client.door.store.ensure_repository(WIDGETS)
     await sign_in(client)
     async with tail(client) as answer:
@@ -174,7 +174,7 @@ async def test_a_live_tail_goes_on_while_redis_does_not_answer(
 ) -> None:
     from service.cache.redis_connection import RedisConnection
 
-    monkeypatch.setattr("service.handlers.lasting_access.CHECK_SECONDS", 0.02)
+    monkeypatch.setattr("service.streaming.lasting_access.CHECK_SECONDS", 0.02)
     checked = asyncio.Event()
 
     async def fail(_connection: object, keys: tuple[bytes, ...]) -> Any:

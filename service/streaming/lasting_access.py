@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from aiohttp import web
-
 from indexing.errors import StoreError
-from service.context import ACCESS_CHECK, AccessCheck
 from service.http.problems import Problem
-from service.middleware.access import authenticate, authorize
-from service.routes import Route
 
 # How often access is checked. With the lifetime of a cached key, a revoked one ends its streams
 # within 60 seconds, even if its invalidation is lost.
@@ -23,9 +19,9 @@ UNCHECKED_SECONDS: Final = 50.0
 class LastingAccess:
     """The access of one request, for as long as its response takes."""
 
-    def __init__(self, request: web.Request, route: Route) -> None:
-        self._request = request
-        self._check = request.get(ACCESS_CHECK) or _check_credential(route)
+    def __init__(self, check: Callable[[], Awaitable[object]]) -> None:
+        """`check` raises a `Problem` if the request would be refused now."""
+        self._check = check
         self._checked_at = self._tried_at = time.monotonic()
 
     @property
@@ -40,7 +36,7 @@ class LastingAccess:
             return True
         self._tried_at = now
         try:
-            await self._check.run(self._request)
+            await self._check()
         except Problem as problem:
             if problem.status < 500:
                 return False
@@ -49,12 +45,3 @@ class LastingAccess:
             return now - self._checked_at < UNCHECKED_SECONDS
         self._checked_at = now
         return True
-
-
-def _check_credential(route: Route) -> AccessCheck:
-    """Repeat the checks of the request; it raises a `Problem` if it would be refused now."""
-    return AccessCheck(authenticate(route, counted=False)(authorize(route)(_allow)))
-
-
-async def _allow(_request: web.Request) -> web.StreamResponse:
-    return web.Response()

@@ -38,6 +38,8 @@ WARN_AGAIN_SECONDS: Final = 60.0
 # The most that one exchange contains: as much as fits into the time limit.
 MAX_KEYS: Final = 500
 MAX_WRITES: Final = 50
+# The look-ups of an exchange wait for its writes. A larger write is the only one.
+MAX_WRITTEN_BYTES: Final = 256 * 1024
 # More waiting writes are dropped: they only fill the cache.
 MAX_WAITING_WRITES: Final = 1_000
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
@@ -177,8 +179,13 @@ class RedisConnection:
         gets = self._take_gets()
         batches = [self._batches.popleft() for _ in range(len(self._batches))]
         commands: list[Command] = []
+        room = MAX_WRITTEN_BYTES
         while self._writes and len(commands) < MAX_WRITES:
-            command, size = self._writes.popleft()
+            command, size = self._writes[0]
+            room -= size
+            if commands and room < 0:
+                break
+            self._writes.popleft()
             self._waiting_bytes -= size
             commands.append(command)
         written = len(commands)

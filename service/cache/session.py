@@ -9,10 +9,12 @@ import asyncio
 import time
 import zlib
 from collections.abc import Callable, Coroutine, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar, cast
 
+from indexing.errors import StoreUnavailableError
 from indexing.lru import Lru
 from service.cache.backend import CacheBackend, Snapshot, Versions
 from service.cache.codecs import Codec
@@ -23,8 +25,9 @@ V = TypeVar("V")
 # Some 20,000 test details: more than a CI run of a large repository reads.
 COPIES_MAX_BYTES: Final = 64 * 1024 * 1024
 
-# A larger value takes long to sign and to send, which blocks the event loop.
-SHARED_MAX_BYTES: Final = 4 * 1024 * 1024
+# A larger value takes long to sign, which blocks the event loop, and to send: 8 ms at a gigabit a
+# second, for which the look-ups of all requests wait.
+SHARED_MAX_BYTES: Final = 1024 * 1024
 
 # Values that were cached together do not all expire together.
 _JITTER_STEPS: Final = 100
@@ -60,14 +63,16 @@ class SingleFlight:
     ) -> V:
         """Return the result of the call of that name: the one in progress, or a new one.
 
-        If the call in progress ends with a result that `holds` rejects, wait for the next call.
+        If the call in progress ends with a result that `holds` rejects, or because the store was
+        not available in the time that was left to its own request, wait for the next call.
         """
         flight: _Flight[V] | None = self._under_way.get(name)
         if flight is None:
             return await self._wait(name, self._begin(name, work))
-        found = await self._wait(name, flight)
-        if holds(found):
-            return found
+        with suppress(StoreUnavailableError):
+            found = await self._wait(name, flight)
+            if holds(found):
+                return found
         # The earlier call has just ended: a call in progress now began after this request.
         return await self._wait(name, self._under_way.get(name) or self._begin(name, work))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from service.cache.redis_connection import MAX_KEYS, RedisConnection
-from service.cache.redis_connector import LIMIT_SECONDS
+from service.cache.redis_connection import MAX_KEYS, MAX_WRITTEN_BYTES, RedisConnection
+from service.cache.redis_connector import LIMIT_SECONDS, Command, RedisClient
 from tests.servers.proxy import (
     Behaviour,
     Cut,
@@ -103,6 +104,28 @@ async def test_more_keys_than_one_command_takes_are_several(link: RedisConnectio
     asked = await asyncio.gather(*(link.get((key,)) for key in keys))
     assert asked == [(b"v" + key,) for key in keys]
     assert await count_of(link, "mget") - before == 3
+
+
+async def test_look_ups_wait_for_few_bytes_of_writes(
+    link: RedisConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[list[int]] = []
+    execute = RedisClient.execute
+
+    async def note(client: RedisClient, commands: Sequence[Command]) -> list[Any]:
+        sizes.append([len(str(command[2])) for command in commands if command[0] == "SET"])
+        return await execute(client, commands)
+
+    monkeypatch.setattr(RedisClient, "execute", note)
+    for name, size in (("a", 2), ("b", 1), ("c", 9), ("d", 3), ("e", 3)):
+        value = "x" * (size * MAX_WRITTEN_BYTES // 8)
+        link.write(("SET", name, value), len(value))
+    assert await link.get((b"a",)) != (None,)
+    while await link.get((b"e",)) == (None,):
+        pass
+    eighth = MAX_WRITTEN_BYTES // 8
+    found = [[size // eighth for size in each] for each in sizes if each]
+    assert found == [[2, 1], [9], [3, 3]]
 
 
 async def test_cancelling_one_look_up_leaves_the_others(link: RedisConnection) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from indexing.errors import StoreUnavailableError
 from service.cache.session import SingleFlight
 
 
@@ -101,6 +102,26 @@ async def test_a_read_that_fails_once_all_waiters_are_cancelled_leaves_nothing_b
     assert asked.cancelled()
     reading.go.set()
     assert await single_flight.share("a", reading) == 2
+
+
+async def test_a_read_that_ran_out_of_the_time_of_its_own_request_fails_no_other(
+    reading: Reading,
+) -> None:
+    single_flight = SingleFlight()
+
+    async def take_too_long() -> int:
+        await reading()
+        raise StoreUnavailableError("the time of the first request is over")
+
+    first = asyncio.create_task(single_flight.share("a", take_too_long))
+    await iterations()
+    others = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
+    await iterations()
+    reading.go.set()
+    with pytest.raises(StoreUnavailableError):
+        await first
+    # They share the next one.
+    assert await asyncio.gather(*others) == [2] * 3
 
 
 async def test_a_read_without_waiters_is_cancelled(reading: Reading) -> None:

@@ -83,8 +83,7 @@ class Requested:
 class AccessCheck:
     """Checks the access of a request again while its response is being sent.
 
-    It is set on a request whose access does not depend on the credential in its header. `run`
-    raises a `Problem` if the request would be refused now.
+    `run` raises a `Problem` if the request would be refused now.
     """
 
     run: Callable[[web.Request], Awaitable[object]]
@@ -101,6 +100,7 @@ REQUESTED: Final = web.RequestKey("requested", Requested)
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
 READER: Final = web.RequestKey("reader", CachedReader)
 REPOSITORY: Final = web.RequestKey("repository", RepositoryName)
+# Set if access does not depend on the credential in the header.
 ACCESS_CHECK: Final = web.RequestKey("access_check", AccessCheck)
 
 

@@ -233,9 +233,12 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
     if status is None:
         if span.is_error:
             return Conclusion.FAILED
-        # The plugin for pytest gives every test that was called both a result and a status.
-        was_called = span.is_ok or framework != "pytest"
-        return Conclusion.PASSED if was_called else Conclusion.SKIPPED
+        if span.is_ok or framework != "pytest":
+            return Conclusion.PASSED
+        # The plugin for pytest gives every test that was called both a result and a status. Of
+        # others, the fixture skipped or, if the test is quarantined, maybe failed.
+        is_excused = facts.get(names.TEST_IS_QUARANTINED) is True
+        return Conclusion.FAILED if is_excused else Conclusion.SKIPPED
     conclusion = _CONCLUSIONS.get(status.lower())
     if conclusion is None:
         raise InvalidValueError(

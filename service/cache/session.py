@@ -9,12 +9,11 @@ import asyncio
 import time
 import zlib
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar, cast
 
-from indexing.errors import StoreUnavailableError
+from indexing.errors import StoreUnavailableError, StoreVersionError
 from indexing.lru import Lru
 from service.cache.backend import CacheBackend, Snapshot, Versions
 from service.cache.codecs import Codec
@@ -29,6 +28,9 @@ COPIES_MAX_BYTES: Final = 64 * 1024 * 1024
 # second, for which the look-ups of all requests wait.
 SHARED_MAX_BYTES: Final = 1024 * 1024
 
+# A call that began this long ago may have run out of the time of the request that began it.
+_EARLIER_SECONDS: Final = 0.1
+
 # Values that were cached together do not all expire together.
 _JITTER_STEPS: Final = 100
 
@@ -39,9 +41,10 @@ class _Flight(Generic[V]):
     Each waiter has its own future, because `asyncio.shield` takes two more callbacks.
     """
 
-    __slots__ = ("task", "waiters")
+    __slots__ = ("began", "task", "waiters")
 
     def __init__(self) -> None:
+        self.began = time.monotonic()
         self.task: asyncio.Task[None] | None = None
         self.waiters: set[asyncio.Future[V]] = set()
 
@@ -69,8 +72,15 @@ class SingleFlight:
         flight: _Flight[V] | None = self._under_way.get(name)
         if flight is None:
             return await self._wait(name, self._begin(name, work))
-        with suppress(StoreUnavailableError):
+        is_earlier = time.monotonic() - flight.began > _EARLIER_SECONDS
+        try:
             found = await self._wait(name, flight)
+        except StoreVersionError:
+            raise
+        except StoreUnavailableError:
+            if not is_earlier:
+                raise
+        else:
             if holds(found):
                 return found
         # The earlier call has just ended: a call in progress now began after this request.
@@ -301,7 +311,7 @@ class CacheSession:
         `None` is never cached.
 
         Raises:
-            Whatever `read` raises, in all requests that share the read.
+            Whatever `read` raises, in all requests that share it from its beginning.
         """
         versions = self.use(key.namespaces) or await self._ensure_versions(key.namespaces)
         reads = self._cache.reads

@@ -29,6 +29,9 @@ R = TypeVar("R")
 # The size of a page; one page is in memory at a time.
 ROWS_AT_ONCE: Final = 250
 
+# How much is sent between two checks of access: a client may take 20 seconds for it.
+PIECE_BYTES: Final = 64 * 1024
+
 # A client loads one file or a few at a time; this many streams leave time for other requests.
 MAX_STREAMS_PER_PRINCIPAL: Final = 4
 MAX_STREAMS: Final = 32
@@ -82,13 +85,13 @@ async def _write(
     written = rows.format.begin(media_type)
     while True:
         written += rows.format.write(media_type, page.rows)
-        if written:
-            yield written
+        for start in range(0, len(written), PIECE_BYTES):
+            if not await access.lasts():
+                raise BrokenStreamError("access has ended")
+            yield written[start : start + PIECE_BYTES]
         if not page.has_next:
             return
         # A read may return without yielding to the event loop.
         await asyncio.sleep(0)
-        if not await access.lasts():
-            raise BrokenStreamError("access has ended")
         page = await rows.read(Anchor(rows.key_of(page.rows[-1])), ROWS_AT_ONCE)
         written = b""

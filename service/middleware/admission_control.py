@@ -68,6 +68,7 @@ class _Slot:
         self._hold()
 
     def _hold(self) -> None:
+        # The request may have ended while this waited.
         self._is_held = not self._is_over
         if self._is_over:
             self._queue.release(self.tenant)

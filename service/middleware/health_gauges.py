@@ -61,6 +61,9 @@ class HealthGauges(Collector):
         began = time.monotonic()
         tests: dict[str, Mapping[HealthStatus, int]] = {}
         stale: int | None = None
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(COUNT_SECONDS):
+                stale = await self._reader.count_stale_tests()
         for name in self._repositories:
             try:
                 with suppress(StoreError):
@@ -72,10 +75,6 @@ class HealthGauges(Collector):
                 self._repositories = [each for each in self._repositories if each != name]
                 self._repositories.append(name)
                 break
-        else:
-            with suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(COUNT_SECONDS):
-                    stale = await self._reader.count_stale_tests()
         # Replaced, not changed: a thread may be reading the old numbers.
         self._tests, self._stale = tests, stale
         is_complete = stale is not None and tests.keys() == {

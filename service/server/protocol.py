@@ -244,15 +244,19 @@ class Connection(RequestHandler):
             self._wire.pause_reading()
 
     async def shutdown(self, timeout: float | None = 15.0) -> None:  # noqa: ASYNC109 - aiohttp's
-        """End as aiohttp does, but wait less for a client that does not read.
-
-        aiohttp waits `timeout` seconds twice for a response that cannot be sent.
-        """
-        cut = self._loop.call_later((timeout or 0.0) / 2, self._cut_off_if_paused)
+        """End as aiohttp does, but in `timeout` seconds: it waits twice for an unsent response."""
+        end = None if timeout is None else self._loop.call_later(timeout, self._cancel)
         try:
             await super().shutdown(timeout)
         finally:
-            cut.cancel()
+            if end is not None:
+                end.cancel()
+
+    def _cancel(self) -> None:
+        """Cancel what is in progress; a stream then resets the connection, to look incomplete."""
+        for task in (self._reading, self._task_handler):
+            if task is not None:
+                task.cancel()
 
     def _process_keepalive(self) -> None:
         if self._reading is None:
@@ -297,10 +301,6 @@ class Connection(RequestHandler):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
-
-    def _cut_off_if_paused(self) -> None:
-        if self._paused and self._wire is not None:
-            self._wire.abort()
 
     def _cut_off(self) -> None:
         self._limit = None

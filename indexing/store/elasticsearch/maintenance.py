@@ -61,8 +61,6 @@ async def prune(
     rollups_before: datetime | None = None,
 ) -> PruneCount:
     layout = cluster.layout
-    # Days that lose executions become final, so they must be up to date first.
-    await refresh_tests(cluster, now)
     await cluster.connection.refresh(f"{layout.events},{layout.executions},{layout.quarantines}")
     retention = (await cluster.control.read()).retention
     until = to_microseconds(before)
@@ -72,9 +70,11 @@ async def prune(
         await cluster.connection.count(layout.events, going_events),
         await cluster.connection.count(layout.executions, going_executions),
     )
-    touched = await _find_touched(cluster, going_executions)
-    # Again, for results that arrived meanwhile: what is dropped has to be judged first.
+    # What is dropped has to be judged first, and days that lose executions become final. As late as
+    # possible, because old results that arrive after this are dropped without being judged.
     await refresh_tests(cluster, now)
+    await cluster.connection.refresh(f"{layout.executions},{layout.quarantines}")
+    touched = await _find_touched(cluster, going_executions)
     await _make_final(cluster, touched)
     await keep_days(cluster, retention.final_day, day_number(until))
     # Before the change: afterwards it is unknown which tests had the dropped executions. But not

@@ -90,8 +90,9 @@ def ci_junit(
 
     The exit status is 0 if no test failed or every failed test is quarantined on the target branch.
     It is 1 if another test failed, if there is no result, if a report cannot be read, or if the
-    test command failed although no test did. If the service cannot be reached, or MERGEWATCH_TOKEN
-    is set but empty, the job keeps the result of its tests, and a warning is printed.
+    test command failed although no test did. If the service cannot be reached, or MERGEWATCH_URL
+    and MERGEWATCH_TOKEN are set but the latter is empty, the job keeps the result of its tests, and
+    a warning is printed.
     """
     settings = load_settings()
     without_secret = is_without_secret(settings)

@@ -11,6 +11,8 @@
   const LONGEST = 60_000;
   // While the user reads, they are only counted, in the end at most this often.
   const WHILE_READ = 10_000;
+  // How often the page looks whether rows that wait for a reader may be shown.
+  const WATCH = 1_000;
   // Counts are fetched at most this often, because they cost more than rows.
   const BETWEEN_COUNTS = 30_000;
   // A browser opens six connections to a host by HTTP/1.1; a page that is hidden for longer gives the
@@ -42,6 +44,8 @@
   let wanted = false;
   let isByPointer = false;
   let offered = "";
+  // The timer that looks whether the user still reads.
+  let watching = null;
   // When the counts were newest, and the timer of the next ones.
   let counted = Date.now();
   let counting = null;
@@ -106,6 +110,19 @@
       load();
     };
     if (button.parentElement === null) arrived.append(button);
+    watching ??= setTimeout(watch, WATCH);
+  };
+
+  // No event says that somebody has stopped reading: a pointer leaves, a selection ends, a row closes.
+  const watch = () => {
+    watching = null;
+    if (offered === "" || source === null) return;
+    if (isRead()) {
+      watching = setTimeout(watch, WATCH);
+    } else {
+      delay = SHORTEST;
+      schedule();
+    }
   };
 
   const entries = (list) => [...list.querySelectorAll("tr.entry")];

@@ -166,8 +166,15 @@ def test_a_failure_that_a_quarantine_excused_is_a_failure(
 def test_a_test_that_a_fixture_of_pytest_skips_did_not_pass(
     code: Any, conclusion: Conclusion
 ) -> None:
-    span = make_span(result=None, attributes={"test.framework": "pytest"}, status=Status(code=code))
-    assert read_execution(span).conclusion is conclusion
+    def conclude(quarantined: bool) -> Conclusion:
+        attributes = {"test.framework": "pytest", "cicd.test.quarantined": quarantined}
+        span = make_span(result=None, attributes=attributes, status=Status(code=code))
+        return read_execution(span).conclusion
+
+    assert conclude(False) is conclusion
+    # A fixture of a quarantined test may as well have failed.
+    skipped = conclusion is Conclusion.SKIPPED
+    assert conclude(True) is (Conclusion.FAILED if skipped else conclusion)
 
 
 @pytest.mark.parametrize("blank", ["", " "])

@@ -27,12 +27,16 @@ async def test_an_old_failure_that_arrives_meanwhile_counts_before_it_is_dropped
     async def write_meanwhile(connection: Connection, *about: Any) -> int:
         found = await count(connection, *about)
         run = make_run("late", commit="late")
-        late = make_executions(run, [("hinge", Conclusion.FAILED)], after(days=-50))
+        results = [("hinge", Conclusion.FAILED), ("latch", Conclusion.FAILED)]
+        late = make_executions(run, results, after(days=-50))
         await store.write_results(WIDGETS, {run: late})
         return found
 
     monkeypatch.setattr(Connection, "count", write_meanwhile)
     await store.prune(after(days=-30), after())
-    found = await store.get_test(WIDGETS, derive_test_id(WIDGETS, "hinge"))
-    assert found is not None
-    assert found.health.first_failure_at == after(days=-50)
+    # Results of a test without older ones are dropped, too.
+    for name in ("hinge", "latch"):
+        found = await store.get_test(WIDGETS, derive_test_id(WIDGETS, name))
+        assert found is not None
+        assert found.health.first_failure_at == after(days=-50)
+        assert found.health.failure_ratio == 0.0

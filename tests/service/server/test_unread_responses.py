@@ -39,11 +39,12 @@ async def test_a_stream_gives_back_its_place(wire: Wire) -> None:
 
 
 async def test_the_end_of_a_process_waits_for_such_a_client_once(wire: Wire) -> None:
-    wire.writer.write(wire.head(QUARANTINES) * 2)
+    wire.writer.write(wire.head(QUARANTINES) * 4)
     connection = wire.connection
-    await until(lambda: connection._paused)
+    await until(lambda: connection._paused and connection._request_in_progress)
     loop, seconds = asyncio.get_running_loop(), 3.0
     began = loop.time()
+    connection.close()
     await connection.shutdown(seconds)
     assert loop.time() - began < 2 * seconds
 
@@ -52,13 +53,13 @@ async def test_the_end_of_a_process_does_not_cut_off_a_client_that_reads(door: F
     await add_long_quarantines(door, 400)
     wire = await Wire.open(door)
     transport = stop_reading(wire.writer, 256 * 1024)
-    wire.writer.write(wire.head(QUARANTINES) * 2)
+    wire.writer.write(wire.head(QUARANTINES) * 3)
     connection = wire.connection
     await until(lambda: connection._paused)
+    connection.close()
     ending = asyncio.create_task(connection.shutdown(20.0))
     await asyncio.sleep(0)
     transport.resume_reading()
-    for _ in range(2):
-        assert (await wire.read())[0] == 200
+    assert (await wire.read())[0] == 200
     await ending
     await wire.close()

@@ -6,13 +6,14 @@ them starts sooner. A test lists the modules that such a process must not load.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
+from aiohttp.web import BaseRequest, StreamResponse
 
 from indexing.fairness import FairSemaphore
 from indexing.store.interface import Store
@@ -307,7 +308,7 @@ def _list_layers(
         yield app[RATE_LIMIT].wrap
     yield app[ADMISSION_CONTROL].wrap
     yield app[RESPONSE_CACHE].wrap
-    yield handle_errors(app[LIMITER].run_shielded, ingest=settings.ingest)
+    yield handle_errors(partial(_run_shielded, app), ingest=settings.ingest)
     if settings.elasticsearch_url:
         yield limit_time
     if tracing is not None:
@@ -315,6 +316,13 @@ def _list_layers(
 
         yield note_route
     yield partial(app[REMEMBERED_ACCESS].wrap, app)
+
+
+async def _run_shielded(
+    app: web.Application, request: BaseRequest, work: Coroutine[Any, Any, StreamResponse]
+) -> StreamResponse:
+    """Finish the work on a request, within its slot, even if its client leaves."""
+    return await app[LIMITER].run_shielded(app[ADMISSION_CONTROL].keep_slot(request, work))
 
 
 def _guard_read(route: Route, handler: RouteHandler) -> RouteHandler:

@@ -7,9 +7,9 @@ dashboard. All other requests share one.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Coroutine, Hashable
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, RequestKey, StreamResponse
@@ -28,6 +28,8 @@ from service.http.targets import MONITORING, SHORT_TARGET, UI_PREFIX, is_too_lon
 from service.middleware.fair_queue import FairQueue, OverloadedError
 from service.middleware.layer import Handler
 
+T = TypeVar("T")
+
 OVERLOAD_WAIT_SECONDS: Final = 1
 _STATUS: Final = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -43,15 +45,15 @@ _UNVERIFIED: Final = "unverified"
 class _Slot:
     """The slot of a request with a body; it may be released before the response.
 
-    The work on a request may outlast it, when its client has left: then it takes no slot again.
+    With `is_kept`, the work on the request releases it, which may outlast a client that leaves.
     """
 
-    __slots__ = ("_is_held", "_is_over", "_queue", "tenant")
+    __slots__ = ("_is_held", "_queue", "is_kept", "tenant")
 
     def __init__(self, queue: FairQueue, tenant: Hashable) -> None:
         self._queue = queue
         self._is_held = True
-        self._is_over = False
+        self.is_kept = False
         self.tenant = tenant
 
     def release(self) -> None:
@@ -61,22 +63,17 @@ class _Slot:
 
     async def take(self) -> None:
         """Wait for the slot again, if it was released."""
-        if self._is_held or self._is_over:
-            return
-        if not self._queue.try_acquire(self.tenant):
-            await self._queue.acquire(self.tenant)
-        self._hold()
+        if not self._is_held:
+            if not self._queue.try_acquire(self.tenant):
+                await self._queue.acquire(self.tenant)
+            self._is_held = True
 
-    def _hold(self) -> None:
-        # The request may have ended while this waited.
-        self._is_held = not self._is_over
-        if self._is_over:
-            self._queue.release(self.tenant)
-
-    def end(self) -> None:
-        """Release the slot for good, at the end of the request."""
-        self._is_over = True
-        self.release()
+    async def keep(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work, and release the slot at its end."""
+        try:
+            return await work
+        finally:
+            self.release()
 
 
 _SLOT: Final = RequestKey("slot", _Slot)
@@ -134,9 +131,23 @@ class AdmissionControl:
             try:
                 return await handler(request)
             finally:
-                slot.end()
+                if not slot.is_kept:
+                    slot.release()
 
         return answer
+
+    def keep_slot(
+        self, request: BaseRequest, work: Coroutine[Any, Any, T]
+    ) -> Coroutine[Any, Any, T]:
+        """Return the work with the slot of its request, which it keeps to its end.
+
+        Otherwise clients that leave at once could start any number of works.
+        """
+        slot: _Slot | None = request.get(_SLOT)
+        if slot is None:
+            return work
+        slot.is_kept = True
+        return slot.keep(work)
 
     def release_slot(self, request: BaseRequest) -> None:
         """Release the slot of a request with a body, once it is known to be allowed.

@@ -41,8 +41,10 @@ _INGEST_IS_OFF: Final = "ingest over HTTP is off: the operator can set MERGEWATC
 # The statuses of an unknown path, and of a known path without this method.
 _UNROUTED: Final = frozenset({404, 405})
 
-# Runs a coroutine to its end even if the caller is cancelled.
-RunShielded: TypeAlias = Callable[[Coroutine[Any, Any, StreamResponse]], Awaitable[StreamResponse]]
+# Runs the work on a request to its end even if the caller is cancelled.
+RunShielded: TypeAlias = Callable[
+    [BaseRequest, Coroutine[Any, Any, StreamResponse]], Awaitable[StreamResponse]
+]
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ def handle_errors(run_shielded: RunShielded, *, ingest: bool) -> Layer:
             if request.method in READS:
                 return await answer(request)
             # Finish writes even if the client disconnects.
-            return await run_shielded(answer(request))
+            return await run_shielded(request, answer(request))
 
         async def answer(request: BaseRequest) -> StreamResponse:
             try:

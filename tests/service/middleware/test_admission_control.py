@@ -202,43 +202,41 @@ async def test_a_refusal_keeps_nothing_of_the_one_before(monkeypatch: pytest.Mon
     assert len(set(frames)) == 1
 
 
-@pytest.mark.parametrize("waits", [False, True])
-async def test_work_that_outlasts_its_request_keeps_no_slot(
-    monkeypatch: pytest.MonkeyPatch, waits: bool
+async def test_work_that_outlasts_its_request_keeps_its_slot_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(queue, "MAX_RUNNING", 1)
     control = AdmissionControl()
-    left, works = asyncio.Event(), asyncio.Event()
-    tasks = []
+    works, ends, taken = (asyncio.Event() for _ in range(3))
+    tasks: list[asyncio.Task[Response]] = []
 
-    async def work(request: BaseRequest) -> None:
+    async def work(request: BaseRequest) -> Response:
+        works.set()
+        await ends.wait()
+        # As a form does while it arrives.
         control.release_slot(request)
-        if waits:
-            assert control.queue.try_acquire("another")
-        else:
-            works.set()
-            await left.wait()
+        assert control.queue.try_acquire("another")
         taking = asyncio.create_task(control.take_slot(request))
         await asyncio.sleep(0)
-        works.set()
-        await left.wait()
-        if waits:
-            control.queue.release("another")
+        control.queue.release("another")
         await taking
+        taken.set()
+        return Response()
 
     async def outlast(request: BaseRequest) -> Response:
-        # As requests that have begun to write do.
-        tasks.append(asyncio.create_task(work(request)))
-        await asyncio.shield(tasks[0])
-        return Response()
+        tasks.append(asyncio.create_task(control.keep_slot(request, work(request))))
+        return await asyncio.shield(tasks[0])
 
     async def answer() -> None:
         await control.wrap(outlast)(make_mocked_request("POST", "/ui/sign-in"))
 
     request = asyncio.create_task(answer())
     await works.wait()
+    # The client leaves.
     request.cancel()
     await asyncio.wait([request])
-    left.set()
+    assert not control.queue.try_acquire("another")
+    ends.set()
     await tasks[0]
+    assert taken.is_set()
     assert control.queue.try_acquire("another")

@@ -58,6 +58,10 @@ class SlowRead(Generic[T]):
                 connection.check = None
             with self._lock:
                 self._connection = None
+            # An interruption can end a ROLLBACK. Later reads of this thread would fail, or see the
+            # old snapshot, and the log could not be emptied.
+            if connection.in_transaction:
+                connection.rollback()
 
     def _check(self) -> None:
         if self._interrupted:

@@ -51,8 +51,10 @@ def run(
     put(tmp_path / "mergewatch" / commands / "mergewatch", script)
     step = ACTION["runs"]["steps"][-1]
     environment = {
-        name: values[expression.removeprefix("${{ inputs.").removesuffix(" }}")]
-        for name, expression in step["env"].items()
+        name: values[text.removeprefix("${{ inputs.").removesuffix(" }}")]
+        if "${{" in text
+        else text
+        for name, text in step["env"].items()
     }
     return run_step(step, {"RUNNER_OS": system, "RUNNER_TEMP": str(tmp_path), **environment})
 
@@ -119,3 +121,10 @@ def test_inputs_are_data_and_never_shell(tmp_path: Path) -> None:
 def test_no_input_is_written_into_a_script() -> None:
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step["run"]
+
+
+def test_packages_of_the_job_do_not_replace_those_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert run(tmp_path, script='#!/bin/sh\necho "$PYTHONPATH"\n') == [""]

@@ -20,7 +20,7 @@ from hardening.seeding import SeededRepository, seed_new_store
 from indexing.models.keys import Scope
 
 SIZE = 6 * 2**20
-BATCH = 2_000
+BATCH = 500
 NOT_RUN = "not run"
 _DISK = "a full disk"
 _REQUIRED = "none lost, only 503, reads succeed, a clear error"

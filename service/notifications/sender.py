@@ -95,6 +95,8 @@ class NotificationSender:
         self._clock = clock
         self._owner = uuid.uuid4().hex
         self._held_at: datetime | None = None
+        # Whether the lease was ever asked for: a call that was cancelled may have taken it.
+        self._may_hold = False
         self._swept_at: datetime | None = None
         self._receivers: dict[uuid.UUID, _Receiver] = {}
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
@@ -118,7 +120,7 @@ class NotificationSender:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-            if self._held_at is not None:
+            if self._may_hold:
                 # The lease ends by itself if the store is down.
                 with suppress(MergewatchError, OSError, TimeoutError):
                     async with asyncio.timeout(LAST_WRITE_SECONDS):
@@ -172,6 +174,7 @@ class NotificationSender:
         async with self._renewing:
             now = self._clock()
             if self._held_at is None or now - self._held_at >= RENEWED_EVERY:
+                self._may_hold = True
                 held = await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
                 self._held_at = now if held else None
             return self._held_at is not None

@@ -283,6 +283,28 @@ async def test_a_stopped_sender_gives_its_lease_up(store: Store) -> None:
     assert await store.hold_lease("notifications", "another", clock.now, after(minutes=1))
 
 
+async def test_a_lease_that_is_taken_while_the_sender_ends_is_given_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_webhook(store)
+    await break_tests(store, ["hinge"])
+    hold, taken = store.hold_lease, asyncio.Event()
+
+    async def answer_late(*about: Any) -> bool:
+        await hold(*about)
+        taken.set()
+        await asyncio.Event().wait()
+        return True
+
+    monkeypatch.setattr(store, "hold_lease", answer_late)
+    clock = Clock()
+    running = asyncio.create_task(NotificationSender(store, Scripted(), clock=clock).run())
+    await asyncio.wait_for(taken.wait(), TIMEOUT)
+    running.cancel()
+    await asyncio.wait([running])
+    assert await hold("notifications", "another", clock.now, after(minutes=1))
+
+
 async def test_a_store_that_is_down_at_the_end_causes_no_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,11 +60,17 @@ def judge(
 
 def build_rollups(observations: Iterable[Observation]) -> dict[Job, Rollup]:
     """Return the roll-up of each (pipeline, job) of one test."""
+    jobs = group_by_job(observations)
+    built = {job: build_rollup(executions).rollup for job, executions in jobs.items()}
+    return {job: rollup for job, rollup in built.items() if rollup is not None}
+
+
+def group_by_job(observations: Iterable[Observation]) -> dict[Job, list[Observation]]:
+    """Return the executions of each (pipeline, job) of one test, in the given order."""
     jobs: dict[Job, list[Observation]] = {}
     for seen in observations:
         jobs.setdefault((seen.pipeline_name, seen.job_name), []).append(seen)
-    built = {job: build_rollup(executions).rollup for job, executions in jobs.items()}
-    return {job: rollup for job, rollup in built.items() if rollup is not None}
+    return jobs
 
 
 def judge_rollups(

@@ -33,15 +33,15 @@ def find_reports(top: Path) -> Iterator[Path | OSError]:
             yield error
             continue
         for entry in entries:
+            is_named = entry.name.lower().endswith(_SUFFIXES)
             try:
                 if entry.is_dir():
                     subfolders.append(folder / entry.name)
                 # Skip pipes and devices: opening one could block for ever.
-                elif entry.name.lower().endswith(_SUFFIXES) and entry.is_file():
+                elif is_named and entry.is_file():
                     yield folder / entry.name
             except OSError as error:
                 # A link that leads nowhere is no folder, and no report unless its name says so.
-                is_named = entry.name.lower().endswith(_SUFFIXES)
                 if is_named or error.errno not in _LEADS_NOWHERE:
                     yield error
         folders += reversed(subfolders)

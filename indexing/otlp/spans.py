@@ -62,8 +62,7 @@ class _Facts:
 
     def get(self, name: str) -> AttributeValue | None:
         value = self.own.get(name)
-        is_blank = value is None or (isinstance(value, str) and (not value or value.isspace()))
-        return self.resource.get(name) if is_blank else value
+        return self.resource.get(name) if _is_blank(value) else value
 
     def text(self, *alternatives: str) -> str | None:
         """Return the first one that is not blank. A number becomes its digits: ids come as both.
@@ -75,7 +74,7 @@ class _Facts:
             value = self.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
                 return str(value)
-            if isinstance(value, str) and value and not value.isspace():
+            if isinstance(value, str) and not _is_blank(value):
                 return _check(name, value)
         return None
 
@@ -106,6 +105,10 @@ class _Facts:
             return check_stored_name(value)
         except InvalidValueError as error:
             raise InvalidValueError(f"{alternatives[0]} {error}") from error
+
+
+def _is_blank(value: AttributeValue | None) -> bool:
+    return value is None or (isinstance(value, str) and (not value or value.isspace()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +233,7 @@ def _read_pull(facts: _Facts, number: int) -> PullRequest | None:
 def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
     status = facts.text(names.TEST_CASE_RESULT_STATUS)
     framework = facts.text(names.TEST_FRAMEWORK)
+    is_quarantined = facts.get(names.TEST_IS_QUARANTINED) is True
     if status is None:
         if span.is_error:
             return Conclusion.FAILED
@@ -237,14 +241,13 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
             return Conclusion.PASSED
         # The plugin for pytest gives every test that was called both a result and a status. Of
         # others, the fixture skipped or, if the test is quarantined, maybe failed.
-        is_excused = facts.get(names.TEST_IS_QUARANTINED) is True
-        return Conclusion.FAILED if is_excused else Conclusion.SKIPPED
+        return Conclusion.FAILED if is_quarantined else Conclusion.SKIPPED
     conclusion = _CONCLUSIONS.get(status.lower())
     if conclusion is None:
         raise InvalidValueError(
             f"{names.TEST_CASE_RESULT_STATUS} must be passed, failed or skipped"
         )
-    if facts.get(names.TEST_IS_QUARANTINED) is True and conclusion is _EXCUSED.get(framework or ""):
+    if is_quarantined and conclusion is _EXCUSED.get(framework or ""):
         # Otherwise a test that fails would count as recovered.
         return Conclusion.FAILED
     return conclusion

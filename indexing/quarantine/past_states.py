@@ -9,7 +9,7 @@ from operator import attrgetter
 from indexing.health.merging import RollupMerge
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rollups import Rollup
-from indexing.health.rules import Job
+from indexing.health.rules import Job, group_by_job
 from indexing.quarantine.decision import JudgedState
 
 _FINISHED: attrgetter[int] = attrgetter("at")
@@ -51,10 +51,7 @@ class PastStates:
         self._state = JudgedState.of(self._judge({}, ()), ())
 
     def _merge(self, observations: Iterable[Observation]) -> None:
-        jobs: dict[Job, list[Observation]] = {}
-        for seen in observations:
-            jobs.setdefault((seen.pipeline_name, seen.job_name), []).append(seen)
-        for job, new in jobs.items():
+        for job, new in group_by_job(observations).items():
             merge = self._merges.get(job)
             if merge is None:
                 merge = self._merges[job] = RollupMerge(None, lambda _: False)

@@ -72,7 +72,7 @@ class HealthGauges(Collector):
             except TimeoutError:
                 # More counts would only add to the load of the store. The others come first next
                 # time, in case it is only this repository that takes so long.
-                self._repositories = [each for each in self._repositories if each != name]
+                self._repositories.remove(name)
                 self._repositories.append(name)
                 break
         # Replaced, not changed: a thread may be reading the old numbers.

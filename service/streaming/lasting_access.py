@@ -40,8 +40,8 @@ class LastingAccess:
         except Problem as problem:
             if problem.status < 500:
                 return False
-            return now - self._checked_at < UNCHECKED_SECONDS
         except StoreError:
-            return now - self._checked_at < UNCHECKED_SECONDS
-        self._checked_at = now
-        return True
+            pass
+        else:
+            self._checked_at = now
+        return now - self._checked_at < UNCHECKED_SECONDS

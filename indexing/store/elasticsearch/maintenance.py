@@ -61,7 +61,7 @@ async def prune(
     rollups_before: datetime | None = None,
 ) -> PruneCount:
     layout = cluster.layout
-    await cluster.connection.refresh(f"{layout.events},{layout.executions},{layout.quarantines}")
+    await cluster.connection.refresh(f"{layout.events},{layout.executions}")
     retention = (await cluster.control.read()).retention
     until = to_microseconds(before)
     going_events = _going(retention, "received_at", until)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,11 @@ from indexing.ingest.lines import Line, LineSplitter
 from indexing.models.events import EventQuery
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
-from indexing.store import open_store
 from indexing.store.interface import Store
 from tests import strategies
 from tests.indexing.events import shapes
 
 DEMO = RepositoryName("demo", "mergewatch")
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path)
-    yield opened
-    await opened.close()
 
 
 def clock() -> datetime:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from indexing.identifiers import derive_test_id
 from indexing.ingest import report_files
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import (
@@ -24,60 +22,16 @@ from indexing.ingest.junit import (
 from indexing.ingest.report_files import ReportFile
 from indexing.junit.cases import ReportError
 from indexing.models.executions import Run
-from indexing.models.paging import Anchor
-from indexing.models.tests import TestDetail, TestQuery
-from indexing.store import open_store
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, make_run
-
-SAMPLES = Path(__file__).parents[2] / "samples"
-REPORT = "<testsuite>{}</testsuite>"
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path / "store")
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "reports"
-    made.mkdir()
-    return made
-
-
-def write_report(path: Path, *names: str, inside: str = "") -> Path:
-    cases = "".join(f'\n<testcase name="{name}">{inside}</testcase>' for name in names)
-    path.write_text(REPORT.format(cases))
-    return path
-
-
-def request_for(path: Path, run: Run | None = None, at: datetime | None = NOON) -> ReportRequest:
-    return ReportRequest(path, WIDGETS, run or make_run(), started_at=at)
-
-
-async def ingest(
-    store: Store, *requests: ReportRequest | Refusal
-) -> tuple[IngestCount, list[Refusal]]:
-    refused: list[Refusal] = []
-    count = await ingest_reports(store, requests, refuse=refused.append, clock=after)
-    assert count.read == count.written + count.unchanged + count.refused
-    assert count.refused == len(refused)
-    return count, refused
-
-
-async def find(store: Store, name: str) -> TestDetail:
-    detail = await store.get_test(WIDGETS, derive_test_id(WIDGETS, name))
-    assert detail is not None
-    return detail
-
-
-async def count_of(store: Store, name: str) -> int:
-    query = TestQuery(WIDGETS, (name,))
-    page = await store.search_tests(query, Anchor(None), 10)
-    return sum(row.key.executions_count for row in page.rows)
+from tests.indexing.ingest.reports import (
+    REPORT,
+    count_of,
+    find,
+    ingest,
+    request_for,
+    write_report,
+)
 
 
 async def test_a_report_is_written_once_and_unchanged_ever_after(
@@ -191,66 +145,6 @@ async def test_what_cannot_be_read_is_refused_by_name_and_the_rest_lands(
     for refusal, (name, reason) in zip(refused, bad.items(), strict=True):
         assert refusal.file == str(folder / name)
         assert reason in refusal.reason
-
-
-async def test_a_folder_is_walked_in_order_for_reports_alone(store: Store, folder: Path) -> None:
-    for name in ("b/2.xml", "b/1.xml.gz", "a.xml", "c.XML"):
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("<wrong/>")
-    (folder / "notes.txt").write_text("not looked at")
-    os.mkfifo(folder / "pipe.xml")
-    _, refused = await ingest(store, request_for(folder))
-    assert [Path(refusal.file).relative_to(folder).as_posix() for refusal in refused] == [
-        "a.xml",
-        "c.XML",
-        "b/1.xml.gz",
-        "b/2.xml",
-    ]
-
-
-@pytest.mark.parametrize("to", ["x" * 300, "link.xml", "a.xml/foo"])
-async def test_a_link_that_cannot_be_read_is_refused_and_the_rest_of_the_folder_lands(
-    store: Store, folder: Path, to: str
-) -> None:
-    # No permission gives an error too, but does not bind root.
-    (folder / "link.xml").symlink_to(to)
-    write_report(folder / "a.xml", "one")
-    write_report(folder / "z.xml", "two")
-    count, (refusal,) = await ingest(store, request_for(folder))
-    assert count == IngestCount(read=3, written=2, refused=1)
-    assert refusal.file == str(folder / "link.xml")
-    assert refusal.reason.startswith("cannot be read: ")
-
-
-@pytest.mark.parametrize("to", ["x" * 300, "loop", "a.xml/foo", "gone"])
-async def test_a_link_that_leads_nowhere_and_is_not_named_like_a_report_is_passed_over(
-    store: Store, folder: Path, to: str
-) -> None:
-    (folder / "loop").symlink_to(to)
-    write_report(folder / "a.xml", "one")
-    count, refused = await ingest(store, request_for(folder))
-    assert (count, refused) == (IngestCount(read=1, written=1), [])
-
-
-async def test_linked_folders_are_read_once_and_loops_end(
-    store: Store, folder: Path, tmp_path: Path
-) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    write_report(elsewhere / "b.xml", "linked")
-    write_report(folder / "a.xml", "own")
-    for name in ("1", "2"):
-        (folder / name).symlink_to(elsewhere)
-    (elsewhere / "loop").symlink_to(folder)
-    count, refused = await ingest(store, request_for(folder))
-    assert (count, refused) == (IngestCount(read=2, written=2), [])
-    assert await count_of(store, "linked") == 1
-
-
-async def test_a_folder_without_reports_is_refused(store: Store, folder: Path) -> None:
-    _, (refusal,) = await ingest(store, request_for(folder))
-    assert refusal.file == str(folder)
 
 
 async def test_the_time_is_the_given_one_then_the_reports_then_the_files(

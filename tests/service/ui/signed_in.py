@@ -7,9 +7,12 @@ from tests.service.front_door import FrontDoor
 from tests.service.ui.test_sessions import Client
 
 
-async def sign_in(door: FrontDoor) -> Client:
-    """Return a client with a session that may read and quarantine."""
-    door.key = await door.add_key(name="on call", scope=Scope.QUARANTINE)
+async def sign_in(
+    door: FrontDoor, scope: Scope = Scope.QUARANTINE, key_id: str | None = None
+) -> Client:
+    """Return a client with a session, by a new key that becomes that of the door."""
+    chosen = {} if key_id is None else {"key_id": key_id}
+    door.key = await door.add_key(name="on call", scope=scope, **chosen)
     door.client.cookie_jar.clear()
     client = Client(door)
     await client.sign_in()

@@ -12,7 +12,7 @@ from service.http.problems import Problem
 from service.ui.pages import events
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, load_log
-from tests.service.ui.test_sessions import Client
+from tests.service.ui.signed_in import sign_in
 from tests.service.ui.visitor import Visitor, visit
 from tests.waiting import until
 
@@ -32,10 +32,7 @@ async def test_a_range_without_time_is_not_taken_for_slow_counting(
     door: FrontDoor, query: str
 ) -> None:
     await load_log(door.store)
-    door.key = await door.add_key(name="on call", scope=Scope.READ)
-    door.client.cookie_jar.clear()
-    client = Client(door)
-    await client.sign_in()
+    client = await sign_in(door, Scope.READ)
     page = (await client.get(f"{LOG}?{query}")).body.decode()
     assert "There is no time in this range" in page
     assert "Counting took too long" not in page

@@ -11,33 +11,24 @@ import aiohttp
 import pytest
 
 from indexing.models.keys import Scope
-from service.handlers import event_stream
 from service.handlers.event_stream import EVENT_STREAMS
-from service.streaming import hub, lasting_access
 from service.ui.session import LIFETIME
 from tests.builders import NOON, WIDGETS, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG
+from tests.service.ui.signed_in import sign_in
 from tests.service.ui.test_sessions import Client
 
 TAIL = f"{LOG}/stream"
 
 
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(lasting_access, "CHECK_SECONDS", 0.02)
+pytestmark = pytest.mark.usefixtures("quick_log")
 
 
 @pytest.fixture
 async def client(door: FrontDoor) -> Client:
-    door.key = await door.add_key(key_id="tail", name="on call", scope=Scope.READ)
-    door.client.cookie_jar.clear()
     await door.store.ensure_repository(WIDGETS)
-    found = Client(door)
-    await found.sign_in()
-    return found
+    return await sign_in(door, Scope.READ, "tail")
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from service.handlers.row_stream import ROWS_AT_ONCE
 from service.streaming import lasting_access
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import FrontDoor
+from tests.service.ui.signed_in import sign_in
 from tests.service.ui.test_sessions import Client
 
 COUNT = 2 * ROWS_AT_ONCE + 7
@@ -26,10 +27,7 @@ async def client(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Client:
     await door.store.write_events(
         [make_event(number, after(seconds=number)) for number in range(COUNT)]
     )
-    door.key = await door.add_key(key_id="export", scope=Scope.READ)
-    client = Client(door)
-    await client.sign_in()
-    return client
+    return await sign_in(door, Scope.READ, "export")
 
 
 async def test_an_export_of_several_pages_is_whole(client: Client) -> None:

@@ -15,7 +15,7 @@ from tests.builders import WIDGETS
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG
 from tests.service.ui.shown import BROKEN, FLAKY, load_shown, page_of
-from tests.service.ui.test_sessions import Client
+from tests.service.ui.signed_in import sign_in
 from tests.service.ui.visitor import Visitor
 from tests.waiting import until
 
@@ -88,10 +88,7 @@ async def test_a_list_says_that_it_is_loaded_and_that_no_answer_came(
 
 async def test_an_error_keeps_the_case_of_what_it_names(door: FrontDoor) -> None:
     await door.store.ensure_repository(WIDGETS)
-    door.key = await door.add_key(name="on call", scope=Scope.READ)
-    door.client.cookie_jar.clear()
-    client = Client(door)
-    await client.sign_in()
+    client = await sign_in(door, Scope.READ)
     refused = await client.get(f"{LOG}?trigger={'x' * 4_000}")
     assert b"<p>The URL of this page takes at most" in refused.body
 
@@ -110,10 +107,7 @@ async def test_an_error_goes_into_the_element_that_it_would_replace(
     door: FrontDoor, path: str
 ) -> None:
     await load_shown(door.store)
-    door.key = await door.add_key(name="on call", scope=Scope.READ)
-    door.client.cookie_jar.clear()
-    client = Client(door)
-    await client.sign_in()
+    client = await sign_in(door, Scope.READ)
     answer = await client.get(path, **{"HX-Request": "true"})
     assert answer.status in (404, 422)
     assert answer.headers["HX-Reswap"] == "innerHTML"

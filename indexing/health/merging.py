@@ -75,7 +75,7 @@ def merge_rollup(
 
 
 class RollupMerge:
-    """A roll-up that is being changed, of `rollup` or of nothing."""
+    """A roll-up that is being changed, beginning with `rollup` or with nothing."""
 
     def __init__(self, rollup: Rollup | None, has_earlier: Callable[[str], bool]) -> None:
         self._has_earlier = has_earlier

@@ -33,8 +33,8 @@ _CONCLUSIONS: Final = {
     "pending": Conclusion.SKIPPED,
 }
 
-# How plugins that keep failures of quarantined tests from the framework state such a failure: with
-# the result that the framework then sees.
+# Some plugins hide the failure of a quarantined test from their framework, and then report the
+# result that the framework saw.
 _EXCUSED: Final = {
     "pytest": Conclusion.SKIPPED,
     "rspec": Conclusion.SKIPPED,
@@ -239,8 +239,8 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
             return Conclusion.FAILED
         if span.is_ok or framework != "pytest":
             return Conclusion.PASSED
-        # The plugin for pytest gives every test that was called both a result and a status. Of
-        # others, the fixture skipped or, if the test is quarantined, maybe failed.
+        # The plugin for pytest reports a result and a status for every test that was called.
+        # Without them, a fixture has skipped the test or, if it is quarantined, may have failed.
         return Conclusion.FAILED if is_quarantined else Conclusion.SKIPPED
     conclusion = _CONCLUSIONS.get(status.lower())
     if conclusion is None:

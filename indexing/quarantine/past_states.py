@@ -19,7 +19,7 @@ class PastStates:
     """The states of one test on the default branch, each by the executions until a moment.
 
     As long as the moments ascend, each execution is merged once; an earlier moment starts again.
-    `judge` judges the roll-ups; it also gets executions, of which the decisions need none.
+    `judge` gets the roll-ups, and no executions: the decisions do not depend on these.
     """
 
     _merged: int

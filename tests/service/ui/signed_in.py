@@ -10,7 +10,7 @@ from tests.service.ui.test_sessions import Client
 async def sign_in(
     door: FrontDoor, scope: Scope = Scope.QUARANTINE, key_id: str | None = None
 ) -> Client:
-    """Return a client with a session, by a new key that becomes that of the door."""
+    """Return a client that is signed in with a new key, which becomes the key of the door."""
     chosen = {} if key_id is None else {"key_id": key_id}
     door.key = await door.add_key(name="on call", scope=scope, **chosen)
     door.client.cookie_jar.clear()

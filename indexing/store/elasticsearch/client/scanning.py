@@ -27,7 +27,8 @@ async def scan(
     """Yield the hits in pages of the body's `size`; its `sort` must end in a unique field.
 
     Yields at least one page, which may be empty. `first` is the response with the first page, if
-    the caller has it already. `timeouts` are those of a page; `None` is for users that wait.
+    the caller has it already. `timeouts` apply to each page; `None` means the short ones of reads
+    that a user waits for.
     """
     asked = {"track_total_hits": False, **body}
     while True:
@@ -79,7 +80,7 @@ async def scan_groups(
     Instead of a field name, `fields` may contain another source of a composite aggregation, such as
     a histogram. `within` are the sub-aggregations of each bucket. If the index does not exist,
     there are no buckets. `first` is the response with the first page, if the caller has it already.
-    `timeouts` are those of a page; `None` is for users that wait.
+    `timeouts` apply to each page; `None` means the short ones of reads that a user waits for.
     """
     after: Mapping[str, Any] | None = None
     while True:

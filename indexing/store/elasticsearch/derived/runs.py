@@ -39,7 +39,7 @@ async def find_failed(
     runs: Collection[str],
     timeouts: Timeouts | None = WRITING,
 ) -> frozenset[str]:
-    """Return which of these runs failed as a whole; without `timeouts`, for a user that waits."""
+    """Return which of these runs failed as a whole; `timeouts` are as in `scan`."""
     places = [Place(cluster.layout.runs, run, routing) for run in runs]
     found = await cluster.connection.get_many(places, timeouts=timeouts)
     return failed_of(found)

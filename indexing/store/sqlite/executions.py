@@ -56,8 +56,9 @@ def write_results(
     # `recompute` is 0 because a merge of the new executions is enough. A test that is stale already
     # keeps its value.
     connection.executemany(
-        "INSERT INTO stale_tests (test, recompute) VALUES (?, 0) ON CONFLICT DO NOTHING",
-        [(test,) for test in touched],
+        "INSERT INTO stale_tests (test, repository_id, recompute) VALUES (?, ?, 0)"
+        " ON CONFLICT DO NOTHING",
+        [(test, repository_id) for test in touched],
     )
     # One update for each job, even if its results name several commits.
     for job, gained in written.items():
@@ -70,7 +71,9 @@ def write_results(
 def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
     """Mark tests as stale, so that `refresh_tests` computes them again from all executions."""
     connection.executemany(
-        "INSERT INTO stale_tests (test) VALUES (?) ON CONFLICT DO UPDATE SET recompute = 1",
+        "INSERT INTO stale_tests (test, repository_id)"
+        " SELECT id, repository_id FROM tests WHERE id = ?"
+        " ON CONFLICT DO UPDATE SET recompute = 1",
         [(test,) for test in tests],
     )
 

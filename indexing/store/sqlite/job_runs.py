@@ -47,11 +47,11 @@ def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed
             f"UPDATE {table} SET infrastructure_failure = ? WHERE {SAME_JOB}", (now, *job)
         )
     connection.execute(
-        "INSERT INTO stale_tests (test) SELECT DISTINCT i.test FROM executions e"
+        "INSERT INTO stale_tests (test, repository_id) SELECT DISTINCT i.test, ? FROM executions e"
         " JOIN identities i ON i.id = e.identity"
         f" WHERE e.run IN (SELECT id FROM runs WHERE {SAME_JOB})"
         " ON CONFLICT DO UPDATE SET recompute = 1",
-        job,
+        (job.repository_id, *job),
     )
 
 

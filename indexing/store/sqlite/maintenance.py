@@ -92,7 +92,8 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
         " WHERE e.id IN (SELECT value FROM json_each(?))"
     )
     connection.execute(
-        f"INSERT INTO stale_tests (test) SELECT DISTINCT t.id {of_these}"
+        "INSERT INTO stale_tests (test, repository_id)"
+        f" SELECT DISTINCT t.id, t.repository_id {of_these}"
         " ON CONFLICT DO UPDATE SET recompute = 1",
         given,
     )
@@ -110,8 +111,8 @@ def rebuild_derived(connection: sqlite3.Connection) -> int:
     """Rebuild the n-gram indexes and mark every test as stale; return the number of tests."""
     rebuild_names(connection)
     connection.execute(
-        "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE true"
-        " ON CONFLICT DO UPDATE SET recompute = 1"
+        "INSERT INTO stale_tests (test, repository_id)"
+        " SELECT id, repository_id FROM tests WHERE true ON CONFLICT DO UPDATE SET recompute = 1"
     )
     count: int = connection.execute("SELECT count(*) FROM tests").fetchone()[0]
     return count

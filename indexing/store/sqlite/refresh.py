@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
+
+import orjson
 
 from indexing.globs import matches
 from indexing.health.observations import Judgement
@@ -61,9 +63,24 @@ _SHARE_BEFORE_WRITING: Final = 2 / 3
 _STALE: Final = (
     "SELECT s.test, s.recompute, (SELECT count(*) FROM (SELECT 1 FROM unmerged u"
     f" WHERE u.test = s.test AND NOT s.recompute LIMIT {_EXECUTIONS_AT_ONCE}))"
-    " FROM stale_tests s JOIN tests t ON t.id = s.test"
-    " JOIN repositories r ON r.id = t.repository_id"
+    " FROM stale_tests s"
 )
+_OF_ALL: Final = " WHERE true"
+_OF_REPOSITORY: Final = (
+    " INDEXED BY stale_tests_by_repository"
+    " WHERE s.repository_id = (SELECT r.id FROM repositories r WHERE r.key = ?)"
+)
+
+# What the rules raise for values that they do not expect. Errors of the driver have other types.
+_DATA_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+
+
+class RefreshError(Exception):
+    """The data of one of these tests, given by their row ids, make the rules fail."""
+
+    def __init__(self, tests: Sequence[int]) -> None:
+        super().__init__(f"one of {len(tests)} tests cannot be judged")
+        self.tests = tests
 
 
 def refresh_some(
@@ -74,29 +91,40 @@ def refresh_some(
     seconds: float,
     *,
     noting: bool,
+    left_out: Collection[int] = (),
 ) -> tuple[int, bool, list[AnswerChanges]]:
-    """Refresh the first `limit` stale tests, of one repository or of all.
+    """Refresh the first `limit` stale tests, of one repository or of all, without `left_out`.
 
     Returns the number of tests, whether more may be stale, and, if `noting`, what changed in the
     answers of the API. Starts no further test if the transaction would take more than `seconds`.
+
+    Raises:
+        RefreshError: the data of one of these tests make the rules fail.
     """
     changes: list[AnswerChanges] = []
     deadline = time.monotonic() + seconds * _SHARE_BEFORE_WRITING
-    within = "" if repository is None else " WHERE r.key = ?"
     stale = connection.execute(
-        f"{_STALE}{within} ORDER BY s.test LIMIT ?",
-        (*([] if repository is None else [repository.key]), limit),
+        f"{_STALE}{_OF_ALL if repository is None else _OF_REPOSITORY}"
+        " AND s.test NOT IN (SELECT value FROM json_each(?)) ORDER BY s.test LIMIT ?",
+        (
+            *([] if repository is None else [repository.key]),
+            orjson.dumps(list(left_out)).decode(),
+            limit,
+        ),
     ).fetchall()
     refresh = _Refresh(
         connection, to_microseconds(now), read_final_until(connection), changes if noting else None
     )
     refreshed: list[tuple[int]] = []
-    for test, recompute in _read_in_parts(connection, stale):
-        refresh.run(test, recompute=recompute)
-        refreshed.append((test.test,))
-        if time.monotonic() > deadline:
-            break
-    refresh.rows.write(connection)
+    try:
+        for test, recompute in _read_in_parts(connection, stale):
+            refresh.run(test, recompute=recompute)
+            refreshed.append((test.test,))
+            if time.monotonic() > deadline:
+                break
+        refresh.rows.write(connection)
+    except _DATA_ERRORS as error:
+        raise RefreshError([test for test, *_ in stale]) from error
     connection.executemany("DELETE FROM unmerged WHERE test = ?", refreshed)
     connection.executemany("DELETE FROM stale_tests WHERE test = ?", refreshed)
     is_more = len(refreshed) < len(stale) or len(stale) == limit

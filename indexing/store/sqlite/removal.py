@@ -92,7 +92,8 @@ def drop_misdated(
     within, values = _of_repository("q.repository_id", repository)
     for column in ("judged_until", "evidence_until"):
         connection.execute(
-            "INSERT INTO stale_tests (test) SELECT t.id FROM quarantines q"
+            "INSERT INTO stale_tests (test, repository_id)"
+            " SELECT t.id, t.repository_id FROM quarantines q"
             f" JOIN tests t ON t.test_id = q.test_id WHERE q.{column} > ?{within}"
             " ON CONFLICT DO UPDATE SET recompute = 1",
             (to_microseconds(accepted.latest), *values),

@@ -54,7 +54,8 @@ def set_repository(
         )
     if after != before:
         connection.execute(
-            "INSERT INTO stale_tests (test) SELECT id FROM tests WHERE repository_id = ?"
+            "INSERT INTO stale_tests (test, repository_id)"
+            " SELECT id, repository_id FROM tests WHERE repository_id = ?"
             " ON CONFLICT DO UPDATE SET recompute = 1",
             (repository_id,),
         )

@@ -58,7 +58,6 @@ from indexing.store.sqlite import (
     prune_runs,
     quarantine_changes,
     quarantines,
-    refresh,
     removal,
     repositories,
     repository_settings,
@@ -70,7 +69,8 @@ from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.event_plan import find_excluded_column
 from indexing.store.sqlite.insights import SqliteInsights
 from indexing.store.sqlite.notifications import SqliteNotifications
-from indexing.store.sqlite.pace import TRANSACTION_SECONDS, new_pace
+from indexing.store.sqlite.pace import new_pace
+from indexing.store.sqlite.refreshing import refresh_in_steps
 from indexing.store.sqlite.search import identities
 from indexing.store.sqlite.search.strategy import choose_strategy
 from indexing.yielding import GoesOn, always
@@ -235,24 +235,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         repository: RepositoryName | None = None,
         changed: Changed | None = None,
     ) -> int:
-        step = partial(
-            refresh.refresh_some,
-            limit=_TESTS_A_STEP,
-            now=now,
-            repository=repository,
-            seconds=TRANSACTION_SECONDS,
-            noting=changed is not None,
-        )
-        total, more = 0, True
-        while more:
-            done, more, changes = await self._connections.write(step)
-            total += done
-            if changed is not None:
-                for change in changes:
-                    changed(change)
-            if progress is not None and done:
-                progress(total)
-        return total
+        return await refresh_in_steps(self._connections, now, progress, repository, changed)
 
     async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
         return await self._connections.count(partial(removal.measure, selection=selection))

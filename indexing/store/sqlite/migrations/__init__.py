@@ -35,6 +35,7 @@ from indexing.store.sqlite.migrations import (
     version_14,
     version_15,
     version_16,
+    version_17,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -56,4 +57,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_14.migrate,
     version_15.migrate,
     version_16.migrate,
+    version_17.migrate,
 )

@@ -12,8 +12,10 @@ from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.derived import dirty_markers
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import (
+    GADGETS,
     NOON,
     WIDGETS,
+    after,
     load_names,
     make_executions,
     make_run,
@@ -108,3 +110,27 @@ async def test_a_mark_stays_small_however_long_the_names_are(store: Elasticsearc
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert (await store.get_status()).stale_tests == 0
     assert len(await names(store)) == 150
+
+
+async def test_tests_that_cannot_be_judged_stop_no_other_repository(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    repositories = (GADGETS, WIDGETS)
+    for number in range(2):
+        for repository in repositories:
+            await store.ensure_repository(repository)
+            run = make_run(f"{repository}-{number}", commit=f"c{number}")
+            given = make_executions(run, [("t", PASSED)], after(days=number - 3))
+            await store.write_results(repository, {run: given})
+        if number == 0:
+            await store.refresh_tests(NOON)
+            index, routing = cluster_of(store).layout.tests, routing_of(GADGETS)
+            test = derive_test_id(GADGETS, "t")
+            change = {"doc": {"history": "{"}}
+            await ask(store, "POST", f"/{index}/_update/{test}?routing={routing}", change)
+    assert await other.refresh_tests(NOON) == 1
+    assert await other.count_stale_tests() == 1
+    (row,) = (await other.search_tests(ALL, Anchor(), 10)).rows
+    assert row.key.executions_count == 2
+    with pytest.raises(ValueError, match="unexpected end"):
+        await other.refresh_tests(NOON, repository=GADGETS)

@@ -10,12 +10,14 @@ import pytest
 
 from indexing.models.executions import Conclusion
 from indexing.store import open_store
+from indexing.store.interface import Store
 from indexing.store.sqlite.connections import _connect
 from indexing.store.sqlite.executions import write_results
-from indexing.store.sqlite.refresh import refresh_some
+from indexing.store.sqlite.refresh import RefreshError, refresh_some
 from indexing.store.sqlite.repositories import ensure_repository
 from indexing.store.sqlite.schema import ensure_schema
-from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
+from tests.indexing.store.sqlite.steps import count_steps
 from tests.indexing.store.sqlite.test_rollups import dump
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
@@ -91,3 +93,66 @@ def read_rows(folder: Path) -> list[tuple[object, ...]]:
             *connection.execute("SELECT * FROM identities"),
             *connection.execute("SELECT * FROM tests"),
         ]
+
+
+def test_stale_tests_of_others_cost_a_refresh_nothing(tmp_path: Path) -> None:
+    with closing(_connect(tmp_path / "store.db", 10, sqlite3.Connection)) as connection:
+        ensure_schema(connection)
+        costs: list[int] = []
+        for number in (1, 1_000):
+            for repository, tests in ((GADGETS, number), (WIDGETS, 1)):
+                ensure_repository(connection, repository)
+                run = make_run(f"{repository}-{number}", commit=f"c{number}")
+                results = [(f"t{number}-{test}", PASSED) for test in range(tests)]
+                write_results(connection, repository, {run: make_executions(run, results, NOON)})
+
+            def refresh() -> None:
+                done, *_ = refresh_some(connection, 100, NOON, WIDGETS, 10, noting=False)
+                assert done == 1
+
+            costs.append(count_steps(connection, refresh))
+    assert costs[1] < costs[0] + 200
+
+
+async def load_everywhere(store: Store, number: int) -> None:
+    for repository in (GADGETS, WIDGETS):
+        await store.ensure_repository(repository)
+        run = make_run(f"{repository}-{number}", commit=f"c{number}")
+        results = [(f"t{test}", PASSED) for test in range(300)]
+        executions = make_executions(run, results, after(days=number - 3))
+        await store.write_results(repository, {run: executions})
+
+
+async def test_a_test_that_cannot_be_judged_stops_no_other_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await open_store(tmp_path)
+    await load_everywhere(store, 0)
+    assert await store.refresh_tests(NOON) == 600
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
+        connection.execute("UPDATE rollups SET state = x'7b' WHERE identity IN (5, 17, 420)")
+        connection.commit()
+    await load_everywhere(store, 1)
+    assert await store.refresh_tests(NOON) == 597
+    assert await store.count_stale_tests() == 3
+    assert [record.message for record in caplog.records] == [
+        "a test cannot be judged and stays stale"
+    ] * 3
+    # A rebuild does not read what is derived.
+    assert await store.rebuild(NOON) == 600
+    await store.refresh_tests(NOON)
+    assert await store.count_stale_tests() == 0
+    await store.close()
+
+
+async def test_a_refresh_fails_if_no_test_can_be_judged(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    await load_everywhere(store, 0)
+    await store.refresh_tests(NOON)
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
+        connection.execute("UPDATE rollups SET state = x'7b'")
+        connection.commit()
+    await load_everywhere(store, 1)
+    with pytest.raises(RefreshError):
+        await store.refresh_tests(NOON)
+    await store.close()

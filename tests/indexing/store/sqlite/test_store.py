@@ -266,7 +266,9 @@ async def test_the_next_writer_completes_a_killed_refresh(tmp_path: Path) -> Non
     await load_names(store, ["a"])
     await store.close()
     with sqlite3.connect(tmp_path / "mergewatch.db") as connection:
-        connection.execute("INSERT INTO stale_tests (test) SELECT id FROM tests")
+        connection.execute(
+            "INSERT INTO stale_tests (test, repository_id) SELECT id, repository_id FROM tests"
+        )
     connection.close()
     store = await open_store(tmp_path)
     assert (await store.get_status()).stale_tests == 1

@@ -72,6 +72,20 @@ async def test_a_migrated_store_is_written_to_as_a_new_one(sample: Sample, tmp_p
     await store.close()
 
 
+async def test_stale_tests_stay_stale(tmp_path: Path) -> None:
+    (sample,) = (each for each in load_samples() if each.version == 16)
+    with closing(sqlite3.connect(sample.unpack(tmp_path))) as connection:
+        connection.execute("INSERT INTO stale_tests SELECT id, id % 2 FROM tests WHERE id % 3")
+        before = connection.execute("SELECT test, recompute FROM stale_tests").fetchall()
+        connection.commit()
+    await _open_and_close(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
+        assert connection.execute("SELECT test, recompute FROM stale_tests").fetchall() == before
+        names = "SELECT s.repository_id FROM stale_tests s ORDER BY s.test"
+        owners = "SELECT t.repository_id FROM tests t WHERE t.id % 3 ORDER BY t.id"
+        assert connection.execute(names).fetchall() == connection.execute(owners).fetchall() != []
+
+
 def test_a_migration_that_is_killed_at_any_point_loses_nothing(
     oldest: Sample, tmp_path: Path
 ) -> None:

@@ -1,0 +1,73 @@
+"""Refreshes stale tests in short transactions, one after the other.
+
+A test whose stored data make the rules fail stays stale, and the others are refreshed: it must not
+stop the loads of its repository, and retention for all.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from indexing.models.changes import Changed
+from indexing.names import RepositoryName
+from indexing.store.interface import Steps
+from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.pace import TRANSACTION_SECONDS
+from indexing.store.sqlite.refresh import RefreshError, refresh_some
+
+_TESTS_A_STEP: Final = 200
+# More of them are no accident of a few rows, and each costs a transaction and a traceback.
+_MOST_LEFT_OUT: Final = 20
+
+_log = logging.getLogger(__name__)
+
+
+async def refresh_in_steps(
+    connections: Connections,
+    now: datetime,
+    progress: Steps | None,
+    repository: RepositoryName | None,
+    changed: Changed | None,
+) -> int:
+    """Refresh the stale tests of one repository, or of all; return how many were refreshed.
+
+    Raises:
+        RefreshError: many tests cannot be judged.
+    """
+    total, more = 0, True
+    # How many tests are refreshed one by one, because one of them fails.
+    singly = 0
+    left_out: set[int] = set()
+    while more:
+        step = partial(
+            refresh_some,
+            limit=1 if singly else _TESTS_A_STEP,
+            now=now,
+            repository=repository,
+            seconds=TRANSACTION_SECONDS,
+            noting=changed is not None,
+            left_out=left_out,
+        )
+        singly = max(singly - 1, 0)
+        try:
+            done, more, changes = await connections.write(step)
+        except RefreshError as error:
+            if len(error.tests) > 1:
+                singly = len(error.tests)
+                continue
+            if len(left_out) == _MOST_LEFT_OUT:
+                raise
+            left_out.update(error.tests)
+            (test,) = error.tests
+            _log.exception("a test cannot be judged and stays stale", extra={"test_row": test})
+            continue
+        total += done
+        if changed is not None:
+            for change in changes:
+                changed(change)
+        if progress is not None and done:
+            progress(total)
+    return total

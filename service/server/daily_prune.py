@@ -76,11 +76,13 @@ class DailyPrune:
             self._rested = due
         elif step is NextStep.BEGIN:
             run = recorded_prune.new_run(now)
+            recording = asyncio.create_task(self._store.replace_prune_run(last, run))
             try:
-                if await self._store.replace_prune_run(last, run):
+                # Shielded, because a write that is cancelled may still be done.
+                if await asyncio.shield(recording):
                     await self._prune(run)
             except asyncio.CancelledError:
-                await self._give_up(run)
+                await self._give_up(run, recording)
                 raise
 
     async def _prune(self, run: PruneRun) -> None:
@@ -114,11 +116,15 @@ class DailyPrune:
             start_new_session=True,
         )
 
-    async def _give_up(self, run: PruneRun) -> None:
-        """Record that the run stopped, so that another process can take it over at once."""
+    async def _give_up(self, run: PruneRun, recording: asyncio.Task[bool]) -> None:
+        """Record that the run stopped, so that another process can take it over at once.
+
+        `recording` is the write of the run, which may still be in progress.
+        """
         with suppress(MergewatchError, TimeoutError):
             async with asyncio.timeout(RECORD_SECONDS):
-                await recorded_prune.change_run(self._store, run.id, PruneRun.stopped)
+                if await recording:
+                    await recorded_prune.change_run(self._store, run.id, PruneRun.stopped)
 
 
 async def _wait_for_end(process: Process) -> str:

@@ -120,14 +120,26 @@ def supervise(
         # By process id.
         workers: dict[int, _Running] = {}
         restarts = _Restarts()
+
+        def start_missing() -> None:
+            for number in sorted(set(range(count)) - {w.number for w in workers.values()}):
+                started = _Running(number, time.monotonic())
+                try:
+                    workers[_fork(run, number, lifeline, held, watched)] = started
+                except OSError as error:
+                    # The system has no room for a process. This counts as a worker that died at
+                    # once.
+                    _log.error("worker cannot be forked", extra={"reason": str(error)})
+                    restarts.note_death(started, workers.values(), started.since)
+                    return
+
         try:
             while True:
+                if restarts.next_at <= time.monotonic():
+                    start_missing()
                 pause = restarts.next_at - time.monotonic()
-                if pause <= 0:
-                    for number in sorted(set(range(count)) - {w.number for w in workers.values()}):
-                        since = time.monotonic()
-                        pid = _fork(run, number, lifeline, held, watched)
-                        workers[pid] = _Running(number, since)
+                if pause <= 0 and len(workers) < count:
+                    continue
                 if _next_signal(watched, pause) in stopping:
                     return
                 for pid, dead, status in _reap(workers):

@@ -109,6 +109,33 @@ async def test_the_end_of_the_service_ends_its_run_and_another_takes_it_up(
     assert (ended.id != begun.id, ended.executions) == (True, 2)
 
 
+async def test_a_service_that_ends_while_it_records_a_run_blocks_no_other_process(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_record = asyncio.Event(), asyncio.Event()
+    record = store.replace_prune_run
+
+    async def record_slowly(seen: PruneRun | None, run: PruneRun) -> bool:
+        begun.set()
+        await may_record.wait()
+        return await record(seen, run)
+
+    monkeypatch.setattr(store, "replace_prune_run", record_slowly)
+    daily = DailyPrune(store, AT, clock=clock)
+    clock.now = DUE
+    running = asyncio.create_task(daily.run())
+    await begun.wait()
+    running.cancel()
+    # The cancellation arrives before the store answers.
+    await asyncio.sleep(0)
+    may_record.set()
+    await asyncio.wait([running], timeout=TIMEOUT)
+    assert running.cancelled()
+    run = await store.get_prune_run()
+    assert run is not None
+    assert run == run.stopped()
+
+
 async def test_a_run_whose_process_was_killed_is_resumed_within_an_hour(
     store: Store, clock: Clock
 ) -> None:

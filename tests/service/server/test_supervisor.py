@@ -7,10 +7,10 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -54,10 +54,10 @@ def serve_one_of_two(deaths: int, first_pause: float) -> None:
 
 
 @contextmanager
-def supervised(first_pause: float) -> Iterator[tuple[BaseProcess, int]]:
-    """Yield the running supervisor, and where to read its deaths."""
+def running(serve: Callable[..., None], *arguments: Any) -> Iterator[tuple[BaseProcess, int]]:
+    """Yield the process of a supervisor, and where to read its deaths."""
     deaths, written = os.pipe()
-    process = _context.Process(target=serve_one_of_two, args=(written, first_pause))
+    process = _context.Process(target=serve, args=(written, *arguments))
     process.start()
     os.close(written)
     try:
@@ -77,7 +77,7 @@ def read_deaths(deaths: int, number: int) -> int:
 @pytest.mark.slow
 def test_a_replacement_that_cannot_start_ends_no_worker_that_runs_well() -> None:
     number = 2 * supervisor.MAX_DEATHS
-    with supervised(first_pause=0.001) as (process, deaths):
+    with running(serve_one_of_two, 0.001) as (process, deaths):
         assert read_deaths(deaths, number) == number
         assert process.pid is not None
         os.kill(process.pid, signal.SIGTERM)
@@ -87,13 +87,63 @@ def test_a_replacement_that_cannot_start_ends_no_worker_that_runs_well() -> None
 
 @pytest.mark.slow
 def test_a_stop_signal_is_taken_during_the_pause_before_a_start() -> None:
-    with supervised(first_pause=100 * TIMEOUT) as (process, deaths):
+    with running(serve_one_of_two, 100 * TIMEOUT) as (process, deaths):
         # The pause comes after the first replacement has died.
         assert read_deaths(deaths, 2) == 2
         assert process.pid is not None
         os.kill(process.pid, signal.SIGTERM)
         process.join(TIMEOUT)
         assert process.exitcode == 0
+
+
+def serve_without_processes(deaths: int, failures: int, count: int) -> None:
+    """Supervise a worker that runs well and, of two, one that cannot be forked any more.
+
+    The first worker writes a byte to `deaths` once it runs, and each failed fork another one.
+    """
+    supervisor.DEATHS_WINDOW_SECONDS = 0.0 if count == 2 else WINDOW  # type: ignore[misc]
+    supervisor.FIRST_PAUSE_SECONDS = supervisor.LONGEST_PAUSE_SECONDS = 0.001  # type: ignore[misc]
+    fork = os.fork
+
+    def fail() -> int:
+        nonlocal failures
+        failures -= 1
+        if failures < 0:
+            return fork()
+        os.write(deaths, b"x")
+        raise BlockingIOError("no process is left")
+
+    def run(lifeline: int, number: int) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+        os.write(deaths, b"x")
+        select.select([lifeline], [], [])
+
+    def fork_one() -> int:
+        os.fork = fail
+        return fork()
+
+    os.fork = fork_one if count == 2 else fail
+    supervisor.supervise(count, run)
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_be_forked_is_tried_again_while_others_run() -> None:
+    failures = 2 * supervisor.MAX_DEATHS
+    with running(serve_without_processes, failures, 2) as (process, deaths):
+        # Both workers run in the end.
+        assert read_deaths(deaths, failures + 2) == failures + 2
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGTERM)
+        process.join(TIMEOUT)
+        assert process.exitcode == 0
+
+
+@pytest.mark.slow
+def test_the_service_ends_if_no_worker_can_be_forked() -> None:
+    with running(serve_without_processes, 100, 1) as (process, deaths):
+        process.join(TIMEOUT)
+        assert process.exitcode == 1
+        assert len(os.read(deaths, 100)) == supervisor.MAX_DEATHS
 
 
 def test_the_pause_grows_with_each_start_that_fails_and_ends_with_a_success() -> None:

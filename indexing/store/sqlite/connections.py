@@ -181,6 +181,9 @@ class Connections:
         def transaction(connection: sqlite3.Connection) -> T:
             try:
                 with self._own_writes.transaction(connection):
+                    if abandoned.is_set():
+                        # The caller left while another process held the file.
+                        raise asyncio.CancelledError
                     require_version(connection)
                     return work(connection)
             finally:

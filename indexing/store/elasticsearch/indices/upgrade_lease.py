@@ -77,13 +77,16 @@ async def hold_lease(
     if not await _wait(lease, is_done):
         yield None
         return
-    renewing = asyncio.create_task(_keep(lease))
+    ended = asyncio.Event()
+    renewing = asyncio.create_task(_keep(lease, ended))
     try:
         # Another process may have done it just before this one took the lease.
         yield None if await is_done() else lease
     finally:
-        renewing.cancel()
-        with suppress(asyncio.CancelledError, StoreUnavailableError):
+        ended.set()
+        # Not cancelled: a renewal in progress may be written all the same, and then `release` would
+        # not know the version of the lease.
+        with suppress(StoreUnavailableError):
             await renewing
         # Release it after a failure too, so that the next process can try at once.
         with suppress(StoreUnavailableError):
@@ -110,7 +113,10 @@ async def _wait(lease: UpgradeLease, is_done: Callable[[], Awaitable[bool]]) -> 
     return False
 
 
-async def _keep(lease: UpgradeLease) -> None:
-    while True:
-        await asyncio.sleep(RENEWED_SECONDS)
+async def _keep(lease: UpgradeLease, ended: asyncio.Event) -> None:
+    while not ended.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RENEWED_SECONDS):
+                await ended.wait()
+                return
         await lease.renew()

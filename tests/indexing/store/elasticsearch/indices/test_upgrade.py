@@ -242,3 +242,34 @@ async def test_a_lease_that_is_not_needed_any_more_is_released(store: Elasticsea
     async with hold_lease(cluster.connection, cluster.layout, is_done) as lease:
         assert lease is None
     assert await UpgradeLease(cluster.connection, cluster.layout).find() is None
+
+
+async def test_a_lease_is_released_although_it_is_being_renewed(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upgrade_lease, "RENEWED_SECONDS", 0.0)
+    cluster = cluster_of(store)
+    request, renewed, may_end = cluster.connection.request, asyncio.Event(), asyncio.Event()
+
+    async def answer_late(method: str, target: str, *others: Any, **options: Any) -> Any:
+        answer = await request(method, target, *others, **options)
+        if method == "PUT" and "if_seq_no" in target:
+            renewed.set()
+            await may_end.wait()
+        return answer
+
+    monkeypatch.setattr(cluster.connection, "request", answer_late)
+
+    async def is_done() -> bool:
+        return False
+
+    async def hold() -> None:
+        async with hold_lease(cluster.connection, cluster.layout, is_done):
+            await renewed.wait()
+
+    holding = asyncio.create_task(hold())
+    await renewed.wait()
+    await asyncio.sleep(0)
+    may_end.set()
+    await holding
+    assert await UpgradeLease(cluster.connection, cluster.layout).find() is None

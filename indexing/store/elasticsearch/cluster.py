@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Final
 
 from indexing.identifiers import derive_repository_id
+from indexing.lru import Lru
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.combined_reads import CombinedReads
 from indexing.store.elasticsearch.client.connection import Connection
@@ -17,13 +19,16 @@ from indexing.store.elasticsearch.indices.time_slices import TimeSlices
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarkers
 from indexing.store.elasticsearch.indices.written_tests import WrittenTests
 
+_LARGE_EVENTS_BYTES: Final = 4 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """One installation in one cluster: its connection, layout and shared state.
 
-    `unread` are indices that nobody reads yet, such as the one that a rebuild is filling. Writes to
-    them need no refresh.
+    `large_events` has the routings of repositories with events that are too large to read many at
+    once. `unread` are indices that nobody reads yet, such as the one that a rebuild is filling.
+    Writes to them need no refresh.
     """
 
     connection: Connection
@@ -35,6 +40,7 @@ class Cluster:
     searches: SearchQueue = field(default_factory=SearchQueue)
     written_markers: WrittenMarkers = field(default_factory=WrittenMarkers)
     written_tests: WrittenTests = field(default_factory=WrittenTests)
+    large_events: Lru[bool] = field(default_factory=lambda: Lru(_LARGE_EVENTS_BYTES))
     unread: frozenset[str] = frozenset()
 
 

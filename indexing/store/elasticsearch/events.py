@@ -8,13 +8,14 @@ from typing import Final
 
 from indexing.errors import StaleKeyError
 from indexing.identifiers import derive_event_row_id
-from indexing.models.events import EventKey, EventQuery, EventRow, fit_page
+from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_query import TIME, every_of, make_query, slices_of
 from indexing.store.elasticsearch.indices.layout import Layout
+from indexing.store.elasticsearch.large_event_pages import read_fitting
 from indexing.timestamps import to_microseconds
 
 _ORDER: Final = (TIME, "id")
@@ -37,6 +38,15 @@ def document_id(repository: RepositoryName, key: EventKey) -> str:
 
 
 async def list_events(
+    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
+) -> Page[EventRow]:
+    async def read(beside: Anchor[EventKey], rows: int) -> Page[EventRow]:
+        return await _list_events(cluster, query, beside, rows)
+
+    return await read_fitting(cluster, routing_of(query.repository), read, anchor, limit)
+
+
+async def _list_events(
     cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
 ) -> Page[EventRow]:
     # Whether the page is read from the order of the index, without skipping any event.
@@ -124,7 +134,7 @@ async def _read_page(
         retention = (await cluster.control.read()).retention
     if beside is not None and not there and retention.reaches(beside.values[0]):
         raise StaleKeyError("retention dropped the event that this page was to continue from")
-    return fit_page(page, backward=anchor.backward)
+    return page
 
 
 def _row_of(hit: paging.Hit) -> EventRow:

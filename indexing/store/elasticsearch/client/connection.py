@@ -38,6 +38,7 @@ from indexing.store.elasticsearch.client.failures import (
     type_of,
 )
 from indexing.store.elasticsearch.client.failures import ConflictError as ConflictError
+from indexing.store.elasticsearch.client.failures import LargeAnswerError as LargeAnswerError
 from indexing.store.elasticsearch.client.failures import TooComplexError as TooComplexError
 from indexing.store.elasticsearch.client.failures import TooManyTermsError as TooManyTermsError
 from indexing.store.elasticsearch.client.http_node import HttpNode
@@ -156,6 +157,7 @@ class Connection:
 
         Raises:
             ConflictError: 409.
+            LargeAnswerError: the response has more than `MOST_BYTES`.
             StoreUnavailableError: no response in time, or an error that a retry may resolve.
             StoreError: any other error.
         """

@@ -57,6 +57,10 @@ class ConflictError(StoreError):
     """The document exists already, or has changed since it was read."""
 
 
+class LargeAnswerError(StoreError):
+    """The answer has more bytes than the caller accepts."""
+
+
 class TooComplexError(StoreError):
     """The engine refuses the pattern because its automaton would be too large."""
 

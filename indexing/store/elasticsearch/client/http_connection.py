@@ -7,12 +7,21 @@ response is ever read as that of another request.
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import Final, NamedTuple, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 _INTERIM: Final = range(100, 200)
 _LENGTHS: Final = ("content-length", "transfer-encoding")
+
+
+# The most bytes in the body of a response to the requests of this task; None for any number.
+MOST_BYTES: ContextVar[int | None] = ContextVar("most_bytes", default=None)
+
+
+class LargeBodyError(Exception):
+    """The body of a response has more than `MOST_BYTES`; the connection was closed."""
 
 
 class Response(NamedTuple):
@@ -31,6 +40,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
+        self._bytes_left: int | None = None
         # Whether the body of the response ends where the connection does.
         self._ends_with_connection = False
         self._response: asyncio.Future[Response] | None = None
@@ -49,7 +59,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = None
 
     async def send(self, request: bytes) -> Response:
-        """Send the bytes of one request and return the response.
+        """Send the bytes of one request and return the response, if it has at most `MOST_BYTES`.
 
         The connection is idle afterwards if it can carry another request. If the caller is
         cancelled, it is not idle and has to be closed.
@@ -57,6 +67,7 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None:
             raise ConnectionResetError("the connection is closed")
         self._response = asyncio.get_running_loop().create_future()
+        self._bytes_left = MOST_BYTES.get()
         self._transport.write(request)
         return await self._response
 
@@ -101,6 +112,11 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
+        if self._bytes_left is not None:
+            self._bytes_left -= len(body)
+            if self._bytes_left < 0:
+                self._body = []
+                self._fail(LargeBodyError())
 
     def on_message_complete(self) -> None:
         self._ends_with_connection = False

@@ -32,7 +32,12 @@ from elastic_transport._node import NodeApiResponse
 from elastic_transport.client_utils import DEFAULT, DefaultType
 
 from indexing.store.elasticsearch.client.compression import GZIP
-from indexing.store.elasticsearch.client.http_connection import HttpConnection, Response
+from indexing.store.elasticsearch.client.failures import LargeAnswerError
+from indexing.store.elasticsearch.client.http_connection import (
+    HttpConnection,
+    LargeBodyError,
+    Response,
+)
 
 # A proxy or firewall may drop a connection that nobody uses, without closing it.
 _MAX_IDLE_SECONDS: Final = 15.0
@@ -75,6 +80,7 @@ class HttpNode(BaseAsyncNode):
             ConnectionTimeout: no response in time.
             TlsError: no encrypted connection can be made.
             ConnectionError: the connection broke, or the response is not HTTP/1.1.
+            LargeAnswerError: the response has more than `MOST_BYTES`.
         """
         limit = self.config.request_timeout if request_timeout is DEFAULT else request_timeout
         request = self._encode(method, target, body, headers)
@@ -83,6 +89,9 @@ class HttpNode(BaseAsyncNode):
             async with asyncio.timeout(limit) as deadline:
                 response = await self._exchange(request)
             raw = _decode(response)
+        except LargeBodyError:
+            # The transport does not repeat this request, nor avoid the node.
+            raise LargeAnswerError("Elasticsearch gives a larger answer than accepted") from None
         except ssl.SSLError as error:
             raise TlsError(str(error), errors=(error,)) from None
         except (OSError, EOFError, zlib.error) as error:

@@ -1,0 +1,84 @@
+"""Reads pages of large events in portions.
+
+An event may have a megabyte, so a page of a hundred would be 100 MB in the node, on the way and
+here, and too late. Few repositories have such events. So a read asks for the whole page, and is
+given up once its answer is too large; the next ones of that repository begin with a few events.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from indexing.errors import StoreUnavailableError
+from indexing.models.events import MOST_PAGE_BYTES, EventKey, EventRow, fit_page
+from indexing.models.paging import Anchor, Page
+from indexing.store.elasticsearch.client.connection import LargeAnswerError
+from indexing.store.elasticsearch.client.http_connection import MOST_BYTES
+from indexing.store.elasticsearch.cluster import Cluster
+
+# Reads a page of that many events beside the anchor.
+Read: TypeAlias = Callable[[Anchor[EventKey], int], Awaitable[Page[EventRow]]]
+
+# Twice the bytes of the events of a page, because a response quotes them, and some more.
+_MOST_RESPONSE_BYTES: Final = 3 * MOST_PAGE_BYTES
+# The largest events fill a page with these.
+_FEW_EVENTS: Final = 8
+_REMEMBERED_SECONDS: Final = 3600.0
+# An answer that did not come in time may have been too large.
+_SUSPECTED_SECONDS: Final = 60.0
+
+
+async def read_fitting(
+    cluster: Cluster, routing: str, read: Read, anchor: Anchor[EventKey], limit: int
+) -> Page[EventRow]:
+    """Return the page of up to `limit` events that fits into an answer of the API."""
+    if limit > _FEW_EVENTS and cluster.large_events.find(routing) is not None:
+        return await _read_in_portions(read, anchor, limit)
+    try:
+        return fit_page(await _read(read, anchor, limit), backward=anchor.backward)
+    except LargeAnswerError:
+        if limit <= _FEW_EVENTS:
+            raise
+        _remember(cluster, routing, _REMEMBERED_SECONDS)
+    except StoreUnavailableError:
+        _remember(cluster, routing, _SUSPECTED_SECONDS)
+        raise
+    return await _read_in_portions(read, anchor, limit)
+
+
+def _remember(cluster: Cluster, routing: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    cluster.large_events.keep(routing, value=True, size=len(routing), deadline=deadline)
+
+
+async def _read(read: Read, anchor: Anchor[EventKey], limit: int) -> Page[EventRow]:
+    """Read a page.
+
+    Raises:
+        LargeAnswerError: the response would be too large.
+    """
+    former = MOST_BYTES.set(_MOST_RESPONSE_BYTES)
+    try:
+        return await read(anchor, limit)
+    finally:
+        MOST_BYTES.reset(former)
+
+
+async def _read_in_portions(read: Read, anchor: Anchor[EventKey], limit: int) -> Page[EventRow]:
+    page = await _read(read, anchor, min(limit, _FEW_EVENTS))
+    while len(page.rows) < limit and (page.has_previous if anchor.backward else page.has_next):
+        size = sum(len(row.body) for row in page.rows)
+        fitting = (MOST_PAGE_BYTES - size) * len(page.rows) // size
+        if fitting <= 0:
+            break
+        wanted = min(limit - len(page.rows), fitting)
+        beside = Anchor(page.rows[0 if anchor.backward else -1].key, anchor.backward)
+        try:
+            more = await _read(read, beside, wanted)
+        except LargeAnswerError:
+            more = await _read(read, beside, min(wanted, _FEW_EVENTS))
+        first, last = (more, page) if anchor.backward else (page, more)
+        page = Page((*first.rows, *last.rows), first.has_previous, last.has_next)
+    return fit_page(page, backward=anchor.backward)

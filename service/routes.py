@@ -379,15 +379,12 @@ _OTHER: Final = "other"
 # All pages of the dashboard together.
 _UI: Final = "dashboard"
 _BY_METHOD: Final = {
-    "get": [(route.path_expression, route.operation.value) for route in READ_ROUTES],
-    **{
-        method: [
-            (route.path_expression, route.operation.value)
-            for route in (*CHANGE_ROUTES, *INGEST_ROUTES)
-            if route.method == method
-        ]
-        for method in ("post", "delete")
-    },
+    method: [
+        (route.path_expression, route.operation.value)
+        for route in (*READ_ROUTES, *CHANGE_ROUTES, *INGEST_ROUTES)
+        if route.method == method
+    ]
+    for method in ("get", "post", "delete")
 }
 
 

@@ -33,6 +33,7 @@ from service.schemas.insight_queries import (
     ExecutionsQuery,
     FailuresQuery,
     GroupsQuery,
+    HealthQuery,
     RepositoriesQuery,
     RunsQuery,
     StatsQuery,
@@ -224,6 +225,7 @@ GET_TEST_HEALTH: Final = Route(
     summary="Get why a test is healthy, flaky or broken",
     path=(OWNER, REPOSITORY, TEST_ID),
     answer="HealthReport",
+    query=HealthQuery(),
     tagged=True,
 )
 GET_STATS: Final = Route(

@@ -47,6 +47,7 @@ from mergewatch.client.filters import (
     ExecutionSelection,
     FailureFilters,
     Grouping,
+    HealthOptions,
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
@@ -168,10 +169,12 @@ class AsyncClient:
         path = tests_path(repository, "tests", test_id)
         return cast("TestDetail", await self._get(path, "test_id"))
 
-    async def get_test_health(self, repository: str, test_id: UUID | str) -> HealthReport:
+    async def get_test_health(
+        self, repository: str, test_id: UUID | str, **options: Unpack[HealthOptions]
+    ) -> HealthReport:
         """Return the health of a test in each job, with the reasons."""
         path = tests_path(repository, "tests", test_id, "health")
-        return cast("HealthReport", await self._get(path, "jobs"))
+        return cast("HealthReport", await self._get(path, "jobs", encode_query(options)))
 
     def list_executions(
         self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionFilters]

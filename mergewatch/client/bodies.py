@@ -390,8 +390,12 @@ class JobHealth(TypedDict):
 
 
 class HealthReport(TypedDict):
-    """Why a test is healthy, flaky or broken: its worst pipelines and jobs, worst first."""
+    """Why a test is healthy, flaky or broken: its worst pipelines and jobs, worst first.
+
+    `owners` of its file are present if requested.
+    """
 
     health_status: HealthStatus
     jobs: list[JobHealth]
     jobs_count: int
+    owners: NotRequired[list[str]]

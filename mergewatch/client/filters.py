@@ -60,6 +60,12 @@ class StatsFilters(TypedDict, total=False):
     job_name: str | Sequence[str]
 
 
+class HealthOptions(TypedDict, total=False):
+    """The optional parts of a report on the health of a test."""
+
+    include: Literal["owners"] | Sequence[Literal["owners"]]
+
+
 class GroupFilters(TypedDict, total=False):
     """The field by which tests are grouped."""
 

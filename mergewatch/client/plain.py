@@ -42,6 +42,7 @@ from mergewatch.client.filters import (
     ExecutionSelection,
     FailureFilters,
     Grouping,
+    HealthOptions,
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
@@ -164,9 +165,11 @@ class Client:
         """Return one test, summed up over all its pipelines and jobs."""
         return self._run(self._client.get_test(repository, test_id))
 
-    def get_test_health(self, repository: str, test_id: UUID | str) -> HealthReport:
+    def get_test_health(
+        self, repository: str, test_id: UUID | str, **options: Unpack[HealthOptions]
+    ) -> HealthReport:
         """Return the health of a test in each job, with the reasons."""
-        return self._run(self._client.get_test_health(repository, test_id))
+        return self._run(self._client.get_test_health(repository, test_id, **options))
 
     def list_executions(
         self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionFilters]

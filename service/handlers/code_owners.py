@@ -47,7 +47,7 @@ _CHARACTERS: Final = 1_000_000
 # The most characters of all paths; they are kept in memory.
 _MOST_CHARACTERS: Final = 20_000_000
 
-_TOO_LONG: Final = "finding the owners of all files takes too long"
+_TOO_LONG: Final = "finding the owners takes too long"
 
 OWNER_SLOTS: Final = web.AppKey("owner_slots", FairSemaphore)
 
@@ -83,6 +83,17 @@ class OwnerSearch:
         while owners is None:
             owners = await self._run_queued(partial(file.read, _SLICE_SECONDS))
         return owners
+
+    async def find_owners(self, filepath: str) -> tuple[str, ...]:
+        """Return the owners of one file; empty if nobody owns it.
+
+        Raises:
+            StoreUnavailableError: finding them takes too long.
+        """
+        async with self._limit_time():
+            owners = await self._open()
+            found = await self._run_queued(partial(owners.find, filepath, self.check))
+        return tuple(owner for owner in found if owner is not None)
 
     async def open_groups(self) -> FindValues:
         """Return a function that finds the owners of a file; it raises as `check` does."""

@@ -137,12 +137,14 @@ class JobHealthAnswer(AnswerSchema):
 class HealthReportAnswer(AnswerSchema):
     """Why a test is healthy, flaky or broken: its health in each (pipeline, job), worst first.
 
-    `jobs` contains the worst of them, `jobs_count` is the number of all.
+    `jobs` contains the worst of them, `jobs_count` is the number of all. `owners` are present if
+    requested.
     """
 
     health_status = text(validate=OneOf([status.value for status in HealthStatus]))
     jobs = fields.List(fields.Nested(JobHealthAnswer), required=True)
     jobs_count = fields.Integer(required=True)
+    owners = fields.List(fields.String())
 
 
 class SeriesBarAnswer(AnswerSchema):

@@ -15,6 +15,7 @@ from indexing.models.listed_repositories import RepositorySort
 from indexing.models.tests import HealthStatus
 from service.schemas.limits import MAX_RANGE_DAYS, MAX_REF_LENGTH, RANGE_DAYS
 from service.schemas.queries import (
+    OWNERS,
     AnyOf,
     Choice,
     Moment,
@@ -60,6 +61,17 @@ class StatsQuery(RangeOfTime):
         Text(), load_default=tuple, metadata=description("Only of these pipelines.")
     )
     job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
+
+
+class HealthQuery(Query):
+    """The parameter of the report on the health of a test."""
+
+    include = AnyOf(
+        Choice(OWNERS),
+        metadata=description(
+            "`owners`: the owners of the file of the test, by the stored CODEOWNERS file."
+        ),
+    )
 
 
 class GroupsQuery(Query):

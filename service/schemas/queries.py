@@ -42,6 +42,7 @@ _DIGITS: Final = re.compile("[0-9]{1,19}")
 METRICS: Final = "metrics"
 TOTAL: Final = "total"
 DETAILS: Final = "details"
+OWNERS: Final = "owners"
 
 
 class Parameter(fields.Field[Any]):

@@ -59,6 +59,7 @@ LISTS = {
     "listQuarantines": filters.QuarantineFilters,
     "listQuarantineChanges": filters.PageSize,
     "listHealthTransitions": filters.TransitionFilters,
+    "getTestHealth": filters.HealthOptions,
     "getStats": filters.StatsFilters,
     "getTestStats": filters.StatsFilters,
     "groupTests": filters.GroupFilters,

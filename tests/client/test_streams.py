@@ -62,6 +62,8 @@ async def test_counts_failures_and_runs_are_read(door: FrontDoor, client: AsyncC
     assert [event["commit"] for event in detail["latest_events"]]
     report = await client.get_test_health(REPOSITORY, test["test_id"])
     assert [job["health_status"] for job in report["jobs"]] == [report["health_status"]]
+    owned = await client.get_test_health(REPOSITORY, test["test_id"], include="owners")
+    assert owned == {**report, "owners": []}
     (run,) = [row async for row in client.list_runs(REPOSITORY, pipeline_name="ci")]
     assert (run["failed"], run["passed"]) == (1, len(NAMES) - 1)
     owner, _, _ = REPOSITORY.partition("/")

@@ -12,6 +12,7 @@ from tests.service.handlers.test_executions import load
 from tests.service.handlers.test_failures import HINGE as FAILURES
 from tests.service.handlers.test_failures import fail
 from tests.service.handlers.test_groups import GROUPS
+from tests.service.handlers.test_health_reports import HINGE as HEALTH
 from tests.service.handlers.test_trends import STATS
 
 
@@ -90,6 +91,14 @@ async def test_what_to_group_by_is_one_of_a_few(
 ) -> None:
     answer = await shared_door.get(f"{GROUPS}{query}")
     assert answer.json["errors"] == [{"in": "query", "field": "by", "detail": detail}]
+
+
+@pytest.mark.parametrize("query", ["include=", "include=metrics", "include=owners&include=total"])
+async def test_a_report_on_health_includes_owners_or_nothing(
+    shared_door: FrontDoor, query: str
+) -> None:
+    assert (await shared_door.get(f"{HEALTH}?{query}")).wrong_fields == [("query", "include")]
+    assert (await shared_door.get(f"{HEALTH}?include=owners")).status == 200
 
 
 @pytest.mark.parametrize("bad", ["x", "1-2-3", "A" * 63, "A" * 64, "A" * 65, "A" * 63 + "="])

@@ -11,6 +11,7 @@ from urllib.parse import quote_plus
 
 from aiohttp import web
 
+from indexing.errors import StoreUnavailableError
 from indexing.models.trends import TestStat
 from indexing.timestamps import format_timestamp, parse_timestamp
 from service.auth.principal import Principal
@@ -27,7 +28,7 @@ from service.routes import (
     LIST_TEST_TRANSITIONS,
 )
 from service.schemas.limits import RANGE_DAYS
-from service.ui.api import Api
+from service.ui.api import Api, ApiAnswer
 from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, draw_durations, spread_labels
 from service.ui.forms import Fields, first, read_form
 from service.ui.page_context import PageContext
@@ -55,6 +56,10 @@ _CONCLUSIONS: Final = ("", "failed", "passed", "skipped")
 
 # The number of jobs that the page explains, worst first; a matrix can have many more.
 _MOST_JOBS: Final = 50
+
+_MOST_OWNERS: Final = 5
+# How long the page waits for owners: the first search in a large CODEOWNERS file takes seconds.
+OWNERS_SECONDS: Final = 0.5
 
 # The most characters in a link, percent-encoded: a target has at most 8,000 bytes, and there are
 # thousands of links.
@@ -139,7 +144,7 @@ async def _show(
     answers, durations = await asyncio.gather(
         asyncio.gather(
             api.get(GET_TEST, path),
-            api.get(GET_TEST_HEALTH, path),
+            _read_health(api, path),
             api.get(LIST_FAILURES, path, write_pairs(failures_query)),
             api.get(
                 LIST_EXECUTIONS,
@@ -162,6 +167,8 @@ async def _show(
         place=place,
         test=detail.value,
         health=health.value,
+        most_owners=_MOST_OWNERS,
+        owner_query=_owner_query,
         history=history.value["transitions"][:_MOST_TRANSITIONS],
         first_activity_at=history.value["first_activity_at"],
         failures=failures.value["failures"],
@@ -199,6 +206,21 @@ async def _show(
         wrong=wrong,
         form=form or {},
     )
+
+
+async def _read_health(api: Api, path: Mapping[str, str]) -> ApiAnswer:
+    """Return the report on the health; its owners are None if finding them takes too long."""
+    try:
+        async with asyncio.timeout(OWNERS_SECONDS):
+            return await api.get(GET_TEST_HEALTH, path, "include=owners")
+    except (TimeoutError, StoreUnavailableError):
+        found = await api.get(GET_TEST_HEALTH, path)
+        return ApiAnswer({**found.value, "owners": None})
+
+
+def _owner_query(owner: str) -> str:
+    """Return the query string of the tests of an owner."""
+    return write_pairs([("owner", owner)])
 
 
 def _job_query(job: Mapping[str, Any]) -> str | None:

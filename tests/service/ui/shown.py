@@ -12,6 +12,7 @@ from indexing.failures.traces import pack_trace
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.quarantines import QuarantineRequest
+from indexing.owners.rules import MAX_OWNER_LENGTH
 from indexing.store.interface import Store
 from tests.builders import NOON, PULL, WIDGETS, make_executions, make_run
 
@@ -71,6 +72,8 @@ async def load_shown(store: Store, days: int = 14) -> None:
 async def load_hostile(store: Store) -> None:
     """Load hostile text into every field that producers of results or users can fill."""
     await store.ensure_repository(WIDGETS)
+    owners = (f"@{''.join(text.split())}"[:MAX_OWNER_LENGTH] for text in HOSTILE)
+    await store.set_code_owners(WIDGETS, f"* {' '.join(owners)}")
     for number, text in enumerate(HOSTILE):
         run = make_run(
             text,

@@ -191,6 +191,7 @@ async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
     browser: Browser, site: FrontDoor, scheme: str, width: int
 ) -> None:
     await load_shown(site.store)
+    await site.store.set_code_owners(WIDGETS, "* @acme/hinges @mona")
     await site.store.add_quarantine(WIDGETS, QuarantineRequest(FLAKY, "flaps"), after(days=-6))
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
     async with visit(browser, site, **options) as visitor:
@@ -312,6 +313,7 @@ async def test_hostile_text_comes_out_as_text_everywhere(site: FrontDoor, visito
     for text in HOSTILE[:3]:
         await visitor.go(page_of(text))
         await expect(page.get_by_role("heading", level=1)).to_have_text(text)
+        await expect(page.locator(".facts")).to_contain_text("@<imgsrc=x")
     await visitor.go(page_of(HOSTILE[3]))
     await expect(page.get_by_role("heading", level=1)).to_contain_text(r"\u202etxet desrever")
     assert await page.evaluate("document.documentElement.scrollWidth") == 1280

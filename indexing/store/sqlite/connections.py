@@ -31,6 +31,7 @@ from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingC
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
 from indexing.store.sqlite.search.rows import add_functions
 from indexing.store.sqlite.slow_read import ReadInterruptedError, SlowRead, Work
+from indexing.store.sqlite.write_turns import WriteTurns
 
 C = TypeVar("C", bound=sqlite3.Connection)
 T = TypeVar("T")
@@ -79,7 +80,11 @@ class Connections:
         self._path = path
         self._quick = _QuickReads(path)
         self._page_size = self._quick.page_size
-        self._own_writes = OwnWrites(self._quick.connection, partial(translated_errors, path))
+        self._own_writes = OwnWrites(
+            self._quick.connection,
+            WriteTurns(WRITER_BUSY_SECONDS),
+            partial(translated_errors, path),
+        )
         # A function: see `OwnWrites.revision`. Bound here because every cached read calls it.
         self.revision = self._own_writes.revision
         self._loop_slots = FairSemaphore(1)
@@ -180,10 +185,7 @@ class Connections:
 
         def transaction(connection: sqlite3.Connection) -> T:
             try:
-                with self._own_writes.transaction(connection):
-                    if abandoned.is_set():
-                        # The caller left while another process held the file.
-                        raise asyncio.CancelledError
+                with self._own_writes.transaction(connection, abandoned):
                     require_version(connection)
                     return work(connection)
             finally:

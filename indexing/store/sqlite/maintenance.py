@@ -55,11 +55,7 @@ def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -
     """
     number = to_microseconds(before)
     note_given(connection)
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2"
-        " WHERE CAST(CAST(value AS TEXT) AS INTEGER) < ?3",
-        (PRUNED_BEFORE, str(number).encode(), number),
-    )
+    _note_pruned(connection, number)
     dropped = 0
     for (repository_id,) in connection.execute("SELECT id FROM repositories").fetchall():
         done = connection.execute(
@@ -76,6 +72,8 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
 
     The number is that of executions.
     """
+    # With the first deletion: any refresh has to know that passed verdicts may be gone.
+    _note_pruned(connection, to_microseconds(before))
     finish_days(connection, before)
     # Those that no refresh has judged yet stay until the next run.
     old = connection.execute(
@@ -105,6 +103,15 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
     )
     delete_executions(connection, executions, drop_results)
     return len(executions)
+
+
+def _note_pruned(connection: sqlite3.Connection, number: int) -> None:
+    """Note that rows before that time, in microseconds, may be gone."""
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2"
+        " WHERE CAST(CAST(value AS TEXT) AS INTEGER) < ?3",
+        (PRUNED_BEFORE, str(number).encode(), number),
+    )
 
 
 def rebuild_derived(connection: sqlite3.Connection) -> int:

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
+from indexing.store.sqlite.write_turns import WriteTurns
+
 # How long a look waits for a transaction that is about to begin or to end, on the event loop. One
 # that waits longer for its begin waits for another process, which is about to commit.
 WAIT_SECONDS: Final = 0.005
@@ -27,10 +29,14 @@ class OwnWrites:
     """The commits of this process; `quick` is the reading connection of the event loop."""
 
     def __init__(
-        self, quick: sqlite3.Connection, translated: Callable[[], AbstractContextManager[None]]
+        self,
+        quick: sqlite3.Connection,
+        turns: WriteTurns,
+        translated: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """`translated` returns a context manager that translates errors of SQLite."""
         self._quick = quick
+        self._turns = turns
         self._translated = translated
         self._seen: int | None = None
         self._seen_of_others: int | None = None
@@ -64,11 +70,18 @@ class OwnWrites:
         return self._revision, self._disowned
 
     @contextmanager
-    def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
-        """Run a transaction on the writing connection; call it in that connection's thread."""
+    def transaction(
+        self, connection: sqlite3.Connection, abandoned: threading.Event
+    ) -> Iterator[None]:
+        """Run a transaction on the writing connection; call it in that connection's thread.
+
+        Raises:
+            asyncio.CancelledError: `abandoned` was set before it began.
+        """
+        self._turns.pause()
         with self._in_use:
             self._writing = connection
-            connection.execute("BEGIN IMMEDIATE")
+            self._turns.begin(connection, abandoned)
             try:
                 self._at_begin = at_begin = _version_of(connection)
                 yield
@@ -79,6 +92,7 @@ class OwnWrites:
                 raise
             finally:
                 self._at_begin = None
+                self._turns.end()
             # Another process may have committed since, and a look in this moment was told the
             # version from the beginning.
             if _version_of(connection) != at_begin:

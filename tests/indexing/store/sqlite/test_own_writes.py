@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,8 @@ import pytest
 from indexing.store.sqlite import own_writes
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.own_writes import OwnWrites
+from indexing.store.sqlite.write_turns import WriteTurns
+from tests.service.processes import TIMEOUT
 
 
 @pytest.fixture
@@ -31,19 +33,6 @@ async def write(connections: Connections) -> None:
     await connections.write(
         lambda c: c.execute("INSERT INTO meta VALUES (hex(randomblob(8)), x'00')").fetchall()
     )
-
-
-def noting(
-    transaction: Callable[[sqlite3.Connection], AbstractContextManager[None]],
-    called: threading.Event,
-) -> Callable[[sqlite3.Connection], AbstractContextManager[None]]:
-    """Return the same, which sets `called` before each transaction."""
-
-    def note(connection: sqlite3.Connection) -> AbstractContextManager[None]:
-        called.set()
-        return transaction(connection)
-
-    return note
 
 
 async def test_own_commits_leave_the_revision(both: tuple[Connections, Connections]) -> None:
@@ -114,30 +103,6 @@ async def test_a_write_whose_caller_is_gone_counts_as_one_of_others(
     assert one.revision() != before
 
 
-async def test_a_write_whose_caller_left_before_it_began_changes_nothing(
-    both: tuple[Connections, Connections], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = both
-    holds, may_end, waits, did = (threading.Event() for _ in range(4))
-
-    def hold(_: object) -> None:
-        holds.set()
-        may_end.wait()
-
-    holding = asyncio.create_task(other.write(hold))
-    await asyncio.to_thread(holds.wait)
-    begin = noting(one._own_writes.transaction, waits)
-    monkeypatch.setattr(one._own_writes, "transaction", begin)
-    writing = asyncio.create_task(one.write(lambda _: did.set()))
-    await asyncio.to_thread(waits.wait)
-    writing.cancel()
-    await asyncio.gather(writing, return_exceptions=True)
-    may_end.set()
-    await holding
-    await one.write(lambda _: None)
-    assert not did.is_set()
-
-
 class Interrupted(sqlite3.Connection):
     """A writing connection; `after` is called right after each statement with that text."""
 
@@ -167,10 +132,10 @@ class File:
         self.own.execute("PRAGMA journal_mode = WAL")
         self.own.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY)")
         self.quick = sqlite3.connect(path, check_same_thread=False)
-        self.own_writes = OwnWrites(self.quick, nullcontext)
+        self.own_writes = OwnWrites(self.quick, WriteTurns(busy_seconds=TIMEOUT), nullcontext)
 
     def write(self) -> None:
-        with self.own_writes.transaction(self.own):
+        with self.own_writes.transaction(self.own, threading.Event()):
             self.own.execute(INSERT)
 
     def close(self) -> None:

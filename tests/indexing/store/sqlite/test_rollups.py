@@ -20,7 +20,7 @@ from indexing.store.interface import Store
 from indexing.store.sqlite import maintenance
 from indexing.store.sqlite.connections import _connect
 from indexing.store.sqlite.executions import write_results
-from indexing.store.sqlite.migrations import version_15
+from indexing.store.sqlite.migrations import version_15, version_17
 from indexing.store.sqlite.refresh import refresh_some
 from indexing.store.sqlite.store import SqliteStore
 from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
@@ -242,7 +242,12 @@ async def test_an_upgraded_store_knows_which_flaky_verdicts_go_on(tmp_path: Path
     derived = dump(tmp_path)
     with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection, connection:
         connection.execute("ALTER TABLE tests DROP COLUMN lasting_verdicts")
+        connection.execute("DROP TABLE stale_tests")
+        connection.execute(
+            "CREATE TABLE stale_tests (test INTEGER PRIMARY KEY, recompute DEFAULT 1)"
+        )
         version_15.migrate(connection)
+        version_17.migrate(connection)
     await load(store, WIDGETS, Report(-48, "c", FAILED), number=0)
     await store.refresh_tests(NOON)
     assert dump(tmp_path)["history"] == derived["history"]

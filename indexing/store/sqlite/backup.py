@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import sqlite3
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -96,12 +97,26 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
             _copy(source, partial, progress)
         _check(partial, backup, progress)
         with translated_errors(store):
+            _rename(partial)
             # This may take seconds, so the store is still in its place meanwhile.
             _sync(partial)
             with _held_alone(store):
                 if not overwrite and store.exists():
                     raise StoreError(f"there is a store at {store} meanwhile")
                 return _replace(store, partial)
+
+
+def _rename(copy: Path) -> None:
+    """Give a copy a store id of its own.
+
+    What was written after the backup may have the same row ids as what will be written now. So
+    cursors, ids of streams and cached answers of that time must not be used for this store.
+    """
+    with closing(_open(copy, "rw")) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute(
+            "UPDATE meta SET value = ? WHERE name = 'store_id'", (uuid.uuid4().hex.encode(),)
+        )
 
 
 def _check_target(store: Path, target: Path, *, overwrite: bool) -> None:

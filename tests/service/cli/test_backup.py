@@ -244,6 +244,11 @@ def test_a_store_of_a_newer_release_is_recognised(
         assert "is of version 99" in command(*words, code=1).stderr
 
 
+def content_of(path: Path) -> list[tuple[object, ...]]:
+    """Everything in a store but its id, which a restore replaces."""
+    return [row for row in dump_of(path) if row[:2] != ("meta", "store_id")]
+
+
 def test_a_restore_keeps_the_store_that_it_replaces(
     command: Command, sample: Path, folder: Path, tmp_path: Path
 ) -> None:
@@ -255,7 +260,8 @@ def test_a_restore_keeps_the_store_that_it_replaces(
     told = command("index", "restore", "--force", str(backup)).stderr
     kept = Path(told.partition("kept as ")[2].splitlines()[0])
     assert dump_of(kept) == replaced
-    assert dump_of(sample) == dump_of(backup)
+    assert content_of(sample) == content_of(backup)
+    assert dump_of(sample) != dump_of(backup)
     assert stat.S_IMODE(sample.stat().st_mode) == 0o600
 
 
@@ -271,11 +277,11 @@ def test_a_copy_with_its_log_is_restored_whole_and_stays_as_it_is(
             writer.execute("UPDATE repositories SET default_branch = 'logged'")
         for file in sample.parent.glob(f"{sample.name}*"):
             (copied / file.name).write_bytes(file.read_bytes())
-        expected = dump_of(sample)
+        expected = content_of(sample)
     before = {file.name: file.read_bytes() for file in copied.iterdir()}
     assert f"{sample.name}-wal" in before
     command("index", "restore", "--force", str(copied / sample.name))
-    assert dump_of(sample) == expected
+    assert content_of(sample) == expected
     assert {file.name: file.read_bytes() for file in copied.iterdir()} == before
 
 
@@ -349,10 +355,10 @@ def test_a_store_that_is_damaged_beyond_opening_is_replaced(
 ) -> None:
     backup = tmp_path / "copy.db"
     command("index", "backup", str(backup))
-    expected = dump_of(sample)
+    expected = content_of(sample)
     sample.write_bytes(b"\0" * 5_000)
     command("index", "restore", "--force", str(backup))
-    assert dump_of(sample) == expected
+    assert content_of(sample) == expected
 
 
 def test_a_terminated_backup_leaves_nothing(folder: Path, tmp_path: Path) -> None:

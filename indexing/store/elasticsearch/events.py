@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from indexing.errors import StaleKeyError
@@ -40,27 +41,26 @@ def document_id(repository: RepositoryName, key: EventKey) -> str:
 async def list_events(
     cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
 ) -> Page[EventRow]:
-    async def read(beside: Anchor[EventKey], rows: int) -> Page[EventRow]:
-        return await _list_events(cluster, query, beside, rows)
-
+    read = partial(_list_events, cluster, query)
     return await read_fitting(cluster, routing_of(query.repository), read, anchor, limit)
 
 
 async def _list_events(
-    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int
+    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int, *, alone: bool
 ) -> Page[EventRow]:
     # Whether the page is read from the order of the index, without skipping any event.
     is_cheap = not anchor.backward and query == every_of(query)
+    combined = is_cheap and not alone
     part = None
     if anchor.backward:
         part = _oldest_part(query, anchor)
     elif is_cheap:
         part = newest_part(cluster.layout, query, anchor)
     if part is not None:
-        page = await _read_page(cluster, part, anchor, limit, is_cheap=is_cheap)
+        page = await _read_page(cluster, part, anchor, limit, combined=combined)
         if _is_complete(page, anchor):
             return page
-    return await _read_page(cluster, query, anchor, limit, is_cheap=is_cheap)
+    return await _read_page(cluster, query, anchor, limit, combined=combined)
 
 
 def _oldest_part(query: EventQuery, anchor: Anchor[EventKey]) -> EventQuery | None:
@@ -102,7 +102,7 @@ def _is_complete(page: Page[EventRow], anchor: Anchor[EventKey]) -> bool:
 
 
 async def _read_page(
-    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int, *, is_cheap: bool
+    cluster: Cluster, query: EventQuery, anchor: Anchor[EventKey], limit: int, *, combined: bool
 ) -> Page[EventRow]:
     if query.received_from >= query.received_to:
         return Page((), has_previous=False, has_next=False)
@@ -127,7 +127,7 @@ async def _read_page(
         beside=beside,
         backward=anchor.backward,
         limit=limit,
-        combined=(cluster.combined_reads, index) if is_cheap else None,
+        combined=(cluster.combined_reads, index) if combined else None,
     )
     if beside is not None and not there:
         # The cached retention marks may be older than the retention run that dropped the row.

@@ -8,8 +8,8 @@ given up once its answer is too large; the next ones of that repository begin wi
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from collections.abc import Awaitable
+from typing import Final, Protocol
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.events import MOST_PAGE_BYTES, EventKey, EventRow, fit_page
@@ -18,29 +18,37 @@ from indexing.store.elasticsearch.client.connection import LargeAnswerError
 from indexing.store.elasticsearch.client.http_connection import MOST_BYTES
 from indexing.store.elasticsearch.cluster import Cluster
 
-# Reads a page of that many events beside the anchor.
-Read: TypeAlias = Callable[[Anchor[EventKey], int], Awaitable[Page[EventRow]]]
-
-# Twice the bytes of the events of a page, because a response quotes them, and some more.
-_MOST_RESPONSE_BYTES: Final = 3 * MOST_PAGE_BYTES
 # The largest events fill a page with these.
 _FEW_EVENTS: Final = 8
+# Twice the bytes of these events, because a response quotes them, and one that shows whether there
+# are more.
+_MOST_RESPONSE_BYTES: Final = 3 * MOST_PAGE_BYTES
 _REMEMBERED_SECONDS: Final = 3600.0
 # An answer that did not come in time may have been too large.
 _SUSPECTED_SECONDS: Final = 60.0
+
+
+class Read(Protocol):
+    """Reads a page of up to `limit` events beside the anchor.
+
+    With `alone`, no other page is in the same response.
+    """
+
+    def __call__(
+        self, anchor: Anchor[EventKey], limit: int, *, alone: bool
+    ) -> Awaitable[Page[EventRow]]: ...
 
 
 async def read_fitting(
     cluster: Cluster, routing: str, read: Read, anchor: Anchor[EventKey], limit: int
 ) -> Page[EventRow]:
     """Return the page of up to `limit` events that fits into an answer of the API."""
-    if limit > _FEW_EVENTS and cluster.large_events.find(routing) is not None:
+    if cluster.large_events.find(routing) is not None:
         return await _read_in_portions(read, anchor, limit)
     try:
-        return fit_page(await _read(read, anchor, limit), backward=anchor.backward)
+        page = await _read(read, anchor, limit, alone=False)
+        return fit_page(page, backward=anchor.backward)
     except LargeAnswerError:
-        if limit <= _FEW_EVENTS:
-            raise
         _remember(cluster, routing, _REMEMBERED_SECONDS)
     except StoreUnavailableError:
         _remember(cluster, routing, _SUSPECTED_SECONDS)
@@ -53,7 +61,9 @@ def _remember(cluster: Cluster, routing: str, seconds: float) -> None:
     cluster.large_events.keep(routing, value=True, size=len(routing), deadline=deadline)
 
 
-async def _read(read: Read, anchor: Anchor[EventKey], limit: int) -> Page[EventRow]:
+async def _read(
+    read: Read, anchor: Anchor[EventKey], limit: int, *, alone: bool = True
+) -> Page[EventRow]:
     """Read a page.
 
     Raises:
@@ -61,7 +71,7 @@ async def _read(read: Read, anchor: Anchor[EventKey], limit: int) -> Page[EventR
     """
     former = MOST_BYTES.set(_MOST_RESPONSE_BYTES)
     try:
-        return await read(anchor, limit)
+        return await read(anchor, limit, alone=alone)
     finally:
         MOST_BYTES.reset(former)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -98,3 +99,12 @@ async def test_an_answer_that_did_not_come_is_asked_for_in_portions(
     page = await store.list_events(EVERYTHING, Anchor(), 100)
     assert [row.key.id for row in page.rows] == list(range(20))[::-1]
     assert sizes[0] == 9
+
+
+async def test_pages_at_the_same_time_are_not_too_large_together(
+    store: ElasticsearchStore,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await store.write_events([make_large(number) for number in range(8)])
+    pages = await asyncio.gather(*(store.list_events(EVERYTHING, Anchor(), 5) for _ in range(3)))
+    assert [[row.key.id for row in page.rows] for page in pages] == [[7, 6, 5, 4, 3]] * 3

@@ -56,6 +56,7 @@ from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.handlers.row_stream import MAX_STREAMS, MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS
 from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
+from service.http.route import Route
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
 from service.middleware.access import authenticate, authorize, check_credential
 from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionControl
@@ -77,7 +78,7 @@ from service.middleware.unparsed_requests import (
     RepeatedRequests,
 )
 from service.pagination.cursor import CursorSigner
-from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES, Route
+from service.routes import CHANGE_ROUTES, INGEST_ROUTES, READ_ROUTES
 from service.streaming.event_ids import EventIds
 from service.streaming.hub import ArrivalHub
 from service.streaming.limits import StreamLimit

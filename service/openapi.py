@@ -19,6 +19,7 @@ from indexing.otlp.requests import JSON, PROTOBUF
 from service.http.problems import PROBLEM_TYPE, TITLES
 from service.http.query_string import IGNORED_HEADER, MAX_NAMES, MORE
 from service.http.raw_response import PRIVATE
+from service.http.route import ListRoute, Route
 from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
 from service.pagination.paginator import MAX_LINK_BYTES
 from service.routes import (
@@ -27,8 +28,6 @@ from service.routes import (
     INGEST_ROUTES,
     LAST_EVENT_ID,
     READ_ROUTES,
-    ListRoute,
-    Route,
 )
 from service.schemas.fields import Fragment
 from service.schemas.insight_answers import (

@@ -6,11 +6,8 @@ parameters by it; metrics, the OpenAPI document and the error middleware name op
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
-
-from marshmallow import Schema
 
 from indexing.otlp.requests import JSON, PROTOBUF
 from service.http.accept import CSV, NDJSON
@@ -25,8 +22,8 @@ from service.http.path_params import (
     STAT,
     TEST_ID,
     TEST_STAT,
-    PathParameter,
 )
+from service.http.route import ListRoute, Route
 from service.http.targets import UI_PREFIX
 from service.schemas.bodies import QuarantineBody
 from service.schemas.insight_queries import (
@@ -46,79 +43,12 @@ from service.schemas.queries import (
     QuarantinesQuery,
     TestsQuery,
 )
-from service.schemas.query import Query
 
 EVENT_MEDIA_TYPES: Final = (NDJSON, "application/ndjson", "text/*", "application/octet-stream")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
 # https://html.spec.whatwg.org/multipage/iana.html#text/event-stream
 EVENT_STREAM_TYPE: Final = "text/event-stream"
 LAST_EVENT_ID: Final = "Last-Event-ID"
-
-_PARAMETER: Final = re.compile(r"\{(\w+)\}")
-
-
-def _segment(parameter: re.Match[str]) -> str:
-    is_last = parameter.end() == len(parameter.string)
-    return "[^/]+" if is_last else "[^/]*"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One operation. `answer` names a component of the OpenAPI document.
-
-    A response that is `tagged` has an entity tag. `media_types` are those of the request body, and
-    `body` is the schema of a JSON one. An operation that takes a body is a POST, unless `verb` says
-    otherwise. `statuses` are those of success; 204 has no body. `binary_answer` is a media type
-    other than JSON, `row_types` are those of a stream of all rows, `stream_type` of an endless one.
-    """
-
-    operation: Operation
-    url: str
-    operation_id: str
-    summary: str
-    path: tuple[PathParameter, ...]
-    answer: str | None
-    query: Query | None = None
-    media_types: tuple[str, ...] = ()
-    body: Schema | None = None
-    verb: str | None = None
-    statuses: tuple[int, ...] = (200,)
-    binary_answer: str | None = None
-    row_types: tuple[str, ...] = ()
-    stream_type: str | None = None
-    tagged: bool = False
-
-    @property
-    def is_of_owner(self) -> bool:
-        """Whether the path names an owner and no repository."""
-        return self.path == (OWNER,)
-
-    @property
-    def method(self) -> str:
-        """The HTTP method in lower case."""
-        return self.verb or ("post" if self.media_types else "get")
-
-    @property
-    def path_pattern(self) -> str:
-        """The path for the router of aiohttp.
-
-        A parameter matches any segment, even an empty one before the last: its errors are reported
-        only after the credential was verified.
-        """
-        return _PARAMETER.sub(lambda found: f"{{{found[1]}:{_segment(found)}}}", self.url)
-
-    @property
-    def path_expression(self) -> re.Pattern[str]:
-        """The regular expression that a raw path of this operation matches."""
-        return re.compile(_PARAMETER.sub(_segment, self.url))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListRoute(Route):
-    """An operation that answers with pages."""
-
-    query: Query
-
 
 LIST_EVENTS: Final = ListRoute(
     operation=Operation.EVENTS,

@@ -13,10 +13,10 @@ from indexing.names import RepositoryName
 from service.cache.answers import Answer, make_answer
 from service.context import CONTEXT, REPOSITORY, Context
 from service.http import problems
+from service.http.route import ListRoute
 from service.pagination.cursor import Ends, KeyCodec, Position, TimeRange
 from service.pagination.paginator import ListQuery, Paginator, links, start_paginator
 from service.pagination.sort_keys import pack_ends
-from service.routes import ListRoute
 from service.schemas.compiled import Encoder
 from service.schemas.limits import DEFAULT_PER_PAGE
 from service.schemas.responses import Rows

@@ -40,10 +40,10 @@ from service.http.field_errors import FieldError
 from service.http.operations import Operation
 from service.http.path_params import REPOSITORY as REPOSITORY_PARAMETER
 from service.http.path_params import PathParameter
+from service.http.route import Route
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.layer import RouteHandler, RouteLayer
 from service.middleware.rate_limit import RATE_LIMIT, RateLimit
-from service.routes import Route
 
 if TYPE_CHECKING:
     from service.auth.code_host.access import CodeHost

@@ -29,9 +29,9 @@ from service.cache.backend import CacheBackend, Versions
 from service.cache.keys import ACCESS_LIFETIME
 from service.context import CONTEXT, PRINCIPAL, READER, REPOSITORY, REQUESTED, Requested
 from service.http.path_params import PathParameter
+from service.http.route import Route
 from service.middleware.layer import Handler, RouteHandler, RouteLayer
 from service.middleware.rate_limit import RateLimit
-from service.routes import Route
 
 # Some two thousand paths.
 _MAX_BYTES: Final = 4 * 1024 * 1024

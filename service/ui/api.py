@@ -24,9 +24,10 @@ from service.http import problems
 from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.raw_response import RawResponse
+from service.http.route import Route
 from service.middleware.access import admit, allow, authorize
 from service.middleware.layer import RouteHandler
-from service.routes import LAST_EVENT_ID, Route
+from service.routes import LAST_EVENT_ID
 from service.ui.row_decoding import decode_rows
 
 # The handler of a change; its second argument is the request body, made from a form.

@@ -18,6 +18,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from service.config.settings import Settings
+from service.http.route import ListRoute
 from service.openapi import build_document
 from service.routes import (
     ADD_QUARANTINE,
@@ -25,7 +26,6 @@ from service.routes import (
     LIST_EVENTS,
     READ_ROUTES,
     SEARCH_TESTS,
-    ListRoute,
 )
 from tests.builders import NOON, PULL, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.conftest import open_door

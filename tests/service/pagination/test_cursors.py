@@ -17,6 +17,7 @@ from indexing.models.events import EventKey
 from indexing.models.quarantines import QuarantineKey
 from indexing.models.tests import IdentityKey
 from service.http.operations import Operation
+from service.http.route import ListRoute
 from service.pagination.cursor import (
     CursorSigner,
     InvalidCursorError,
@@ -35,7 +36,7 @@ from service.pagination.sort_keys import (
     IdentityReference,
     place_identity,
 )
-from service.routes import READ_ROUTES, ListRoute
+from service.routes import READ_ROUTES
 from service.schemas.limits import CURSOR_MAX_LENGTH
 from tests.builders import NOON, WIDGETS
 

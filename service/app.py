@@ -95,6 +95,7 @@ _READ_HANDLERS: Final[Mapping[Operation, RouteHandler]] = {
     Operation.TEST: tests.get_test,
     Operation.QUARANTINES: quarantines.list_quarantines,
     Operation.QUARANTINE: quarantines.get_quarantine,
+    Operation.TEST_STATES: quarantines.list_test_states,
     Operation.EXECUTIONS: executions.list_executions,
     Operation.FAILURES: failures.list_failures,
     Operation.FAILURE: failures.get_failure,

@@ -56,6 +56,7 @@ from service.schemas.responses import (
     QuarantinesAnswer,
     TestDetailAnswer,
     TestPageAnswer,
+    TestStatePageAnswer,
     TraceAnswer,
 )
 
@@ -78,6 +79,7 @@ _ANSWERS: Final[Mapping[str, type[Schema]]] = {
     # Before `Quarantines`, which contains it and would register it first.
     "Quarantine": QuarantineAnswer,
     "Quarantines": QuarantinesAnswer,
+    "TestStatePage": TestStatePageAnswer,
     "ExecutionPage": ExecutionPageAnswer,
     "FailurePage": FailurePageAnswer,
     "FailureDetail": FailureDetailAnswer,

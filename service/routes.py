@@ -43,6 +43,7 @@ from service.schemas.queries import (
     QuarantinesQuery,
     TestsQuery,
 )
+from service.schemas.test_state_query import TestStatesQuery
 
 EVENT_MEDIA_TYPES: Final = (NDJSON, "application/ndjson", "text/*", "application/octet-stream")
 TRACE_MEDIA_TYPES: Final = (PROTOBUF, JSON)
@@ -116,6 +117,16 @@ GET_QUARANTINE: Final = Route(
     summary="Get a quarantined test",
     path=(OWNER, REPOSITORY, QUARANTINE_ID),
     answer="Quarantine",
+    tagged=True,
+)
+LIST_TEST_STATES: Final = ListRoute(
+    operation=Operation.TEST_STATES,
+    url="/v1/ci/{owner}/repositories/{repository}/test-states",
+    operation_id="listTestStates",
+    summary="List quarantined tests, as plugins of test frameworks read them",
+    path=(OWNER, REPOSITORY),
+    answer="TestStatePage",
+    query=TestStatesQuery(),
     tagged=True,
 )
 LIST_EXECUTIONS: Final = ListRoute(
@@ -291,6 +302,7 @@ READ_ROUTES: Final = (
     LIST_QUARANTINES,
     LIST_QUARANTINE_CHANGES,
     GET_QUARANTINE,
+    LIST_TEST_STATES,
     GET_STATS,
     GET_TEST_STATS,
     LIST_TRANSITIONS,

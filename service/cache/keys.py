@@ -59,6 +59,8 @@ class Kind(Enum):
     # Searches whose rows depend on quarantines, and so on the time.
     SEARCH_OF_QUARANTINES = "search of quarantines"
     QUARANTINES = "quarantines"
+    # The same lists as plugins of test frameworks read them.
+    TEST_STATES = "test states"
     # Lists of quarantines with the verdicts of their tests.
     QUARANTINE_DETAILS = "quarantine details"
     QUARANTINE = "quarantine"
@@ -128,7 +130,9 @@ _NAMESPACES_OF: Final = {
         (Kind.SEARCH_OF_QUARANTINES, Kind.QUARANTINE_DETAILS, Kind.TREND),
         (search_namespace, quarantines_namespace),
     ),
-    **dict.fromkeys((Kind.QUARANTINE, Kind.QUARANTINES), (quarantines_namespace,)),
+    **dict.fromkeys(
+        (Kind.QUARANTINE, Kind.QUARANTINES, Kind.TEST_STATES), (quarantines_namespace,)
+    ),
     Kind.EVENTS: (events_namespace,),
 }
 

@@ -18,6 +18,7 @@ NAMED_BY_PATH: Final[Mapping[Operation, Kind]] = {
 KINDS_OF_LISTS: Final[Mapping[Operation, Kind]] = {
     Operation.SEARCH: Kind.SEARCH,
     Operation.QUARANTINES: Kind.QUARANTINES,
+    Operation.TEST_STATES: Kind.TEST_STATES,
     Operation.EVENTS: Kind.EVENTS,
     Operation.STATS: Kind.TREND,
     Operation.TEST_STATS: Kind.TREND,

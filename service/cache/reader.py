@@ -61,7 +61,7 @@ from service.cache.keys import (
     key_of_repository,
 )
 from service.cache.quarantine_details import add_details, encode_details
-from service.cache.quarantine_lists import ROWS_AT_ONCE, encode_quarantines
+from service.cache.quarantine_lists import ROWS_AT_ONCE, encode_quarantines, encode_test_states
 from service.cache.session import Cache, CacheReads, CacheSession
 from service.http import problems
 from service.http.operations import Operation
@@ -275,21 +275,22 @@ class CachedReader:
         query: QuarantineQuery,
         anchor: Anchor[QuarantineKey],
         limit: int | None,
-        *,
-        with_details: bool = False,
+        kind: Kind = Kind.QUARANTINES,
     ) -> Answer:
         """Return one page of the quarantines in force at `query.now`, or all without a limit.
 
-        Details cost a read of each test, so they need a limit.
+        `QUARANTINE_DETAILS` cost a read of each test: they need a limit, as `TEST_STATES` do.
         """
 
         async def read() -> Answer:
             page = await self._reader.list_quarantines(query, anchor, limit)
             ends = pack_ends(page, _key_of, QUARANTINE_KEYS)
             until = await find_end_of_quarantines(self._reader, query, page)
-            if with_details:
+            if kind is Kind.QUARANTINE_DETAILS:
                 detailed = await add_details(self._reader, query.repository, page.rows)
                 return make_answer(encode_details(detailed), ends, query.now, until)
+            if kind is Kind.TEST_STATES:
+                return make_answer(encode_test_states(page.rows, limit), ends, query.now, until)
 
             def make() -> Answer:
                 return make_answer(encode_quarantines(page.rows), ends, query.now, until)
@@ -297,7 +298,6 @@ class CachedReader:
             return await asyncio.to_thread(make) if len(page.rows) > ROWS_AT_ONCE else make()
 
         canonical = canonical_page(_quarantine_filters(query), anchor, limit, QUARANTINE_KEYS.pack)
-        kind = Kind.QUARANTINE_DETAILS if with_details else Kind.QUARANTINES
         return await self._find_page(kind, query.repository, canonical, read, query.now)
 
     async def get_quarantine(

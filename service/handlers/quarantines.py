@@ -1,4 +1,4 @@
-"""The list of quarantined tests, and one of them."""
+"""The list of quarantined tests, the same as plugins read it, and one of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from indexing.identifiers import derive_test_id
 from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
+from service.cache.keys import Kind
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.without_parameters import find_ignored
@@ -19,11 +21,12 @@ from service.http.path_params import QUARANTINE_ID
 from service.http.query_string import INCLUDE_FIELD
 from service.middleware.response_cache import respond
 from service.pagination.sort_keys import QUARANTINE_KEYS
-from service.routes import LIST_QUARANTINES
+from service.routes import LIST_QUARANTINES, LIST_TEST_STATES
 from service.schemas.limits import DEFAULT_PER_PAGE
 from service.schemas.queries import DETAILS
 
 LIST: Final = ListEndpoint(LIST_QUARANTINES, QUARANTINE_KEYS)
+STATES: Final = ListEndpoint(LIST_TEST_STATES, QUARANTINE_KEYS)
 
 
 async def list_quarantines(request: web.Request) -> web.StreamResponse:
@@ -37,11 +40,28 @@ async def list_quarantines(request: web.Request) -> web.StreamResponse:
     is_paged = parameters["cursor"] or with_details
     limit = parameters["per_page"] or (DEFAULT_PER_PAGE if is_paged else None)
     query = make_query(opened.repository, parameters, opened.context.clock())
-    answer = await request[READER].list_quarantines(
-        query, opened.anchor, limit, with_details=with_details
-    )
+    kind = Kind.QUARANTINE_DETAILS if with_details else Kind.QUARANTINES
+    answer = await request[READER].list_quarantines(query, opened.anchor, limit, kind)
     links = () if limit is None else opened.links(answer.ends)
     return respond(request, answer, links, ignored=opened.query.ignored)
+
+
+async def list_test_states(request: web.Request) -> web.StreamResponse:
+    """GET /v1/ci/{owner}/repositories/{repository}/test-states.
+
+    Quarantines cover all pipelines and jobs, so `pipeline_name` and `job_name` have no effect.
+    """
+    opened = open_list(request, STATES)
+    name = opened.parameters["test_name"]
+    query = QuarantineQuery(
+        repository=opened.repository,
+        now=opened.context.clock(),
+        branch=opened.parameters["branch_name"],
+        test_id=None if name is None else derive_test_id(opened.repository, name),
+    )
+    limit = opened.parameters["per_page"] or DEFAULT_PER_PAGE
+    answer = await request[READER].list_quarantines(query, opened.anchor, limit, Kind.TEST_STATES)
+    return respond(request, answer, opened.links(answer.ends), ignored=opened.query.ignored)
 
 
 async def get_quarantine(request: web.Request) -> web.StreamResponse:

@@ -15,6 +15,7 @@ class Operation(Enum):
     TEST = "test"
     QUARANTINES = "quarantines"
     QUARANTINE = "quarantine"
+    TEST_STATES = "test-states"
     EXECUTIONS = "executions"
     FAILURES = "failures"
     FAILURE = "failure"

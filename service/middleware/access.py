@@ -68,7 +68,8 @@ _READS: Final = frozenset(Operation) - _INGESTS - _QUARANTINES
 # A CI plugin uses one key to send results and to read quarantines.
 OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
     Scope.READ: _READS,
-    Scope.INGEST: frozenset({Operation.QUARANTINES, Operation.QUARANTINE}) | _INGESTS,
+    Scope.INGEST: _INGESTS
+    | frozenset({Operation.QUARANTINES, Operation.QUARANTINE, Operation.TEST_STATES}),
     # A client that quarantines tests has to find them first.
     Scope.QUARANTINE: _READS | _QUARANTINES,
     Scope.ADMIN: frozenset(Operation),

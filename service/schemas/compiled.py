@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 from marshmallow import Schema, fields
 
-from service.schemas.fields import Figure, Fragment, Moment, Ratio, Spelled
+from service.schemas.fields import Figure, Fixed, Fragment, Moment, Ratio, Spelled
 
 # Returns the JSON text of an object, as UTF-8.
 Encoder = Callable[[Any], bytes]
@@ -66,6 +66,8 @@ def _value(field: fields.Field[Any], path: str, depth: int) -> str:
     match field:
         case Spelled():
             return f"str({path})"
+        case Fixed(value=value):
+            return repr(value)
         case Fragment():
             return f"Fragment({path})"
         case fields.Nested():

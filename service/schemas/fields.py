@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 from marshmallow import fields
-from marshmallow.validate import Range
+from marshmallow.validate import OneOf, Range
 
 from indexing.timestamps import format_timestamp
 
@@ -46,6 +46,19 @@ class Figure(fields.Float):
 
     def _serialize(self, value: float | None, *_: Any, **__: Any) -> float | None:
         return value
+
+
+class Fixed(fields.String):
+    """A text that is the same in all objects, which need no attribute for it."""
+
+    _CHECK_ATTRIBUTE = False
+
+    def __init__(self, value: str) -> None:
+        super().__init__(required=True, validate=OneOf([value]))
+        self.value = value
+
+    def _serialize(self, *_: Any, **__: Any) -> str:
+        return self.value
 
 
 class Fragment(fields.Field[Any]):

@@ -13,7 +13,7 @@ from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
 from indexing.models.quarantines import ActorKind, ChangeAction, QuarantineSource
 from indexing.models.tests import HealthStatus
-from service.schemas.fields import Fragment, Moment, Ratio, Spelled, text
+from service.schemas.fields import Fixed, Fragment, Moment, Ratio, Spelled, text
 
 LAST_CONCLUSIONS: Final = (*(conclusion.value for conclusion in Conclusion), "unknown")
 
@@ -207,6 +207,33 @@ class QuarantinesAnswer(AnswerSchema):
     quarantined_tests = fields.List(
         fields.Nested(QuarantineAnswer), required=True, attribute="rows"
     )
+
+
+# Plugins of test frameworks ask for the tests of a state. No other is served.
+TEST_STATE: Final = "quarantined"
+
+
+class TestStateAnswer(AnswerSchema):
+    """One quarantine in force, as plugins of test frameworks read it."""
+
+    __test__ = False
+
+    id = fields.UUID(required=True, attribute="key.id")
+    test_name = text()
+    state = Fixed(TEST_STATE)
+    reason = text()
+    branch_name = text(allow_none=True, attribute="branch")
+    created_at = Moment(attribute="key.created_at")
+    source = text(validate=OneOf([source.value for source in QuarantineSource]))
+    is_recovered = fields.Boolean(required=True)
+
+
+class TestStatePageAnswer(PageAnswer):
+    """One page of the quarantined tests."""
+
+    __test__ = False
+
+    test_states = fields.List(fields.Nested(TestStateAnswer), required=True, attribute="rows")
 
 
 class AddedQuarantineAnswer(AnswerSchema):

@@ -16,7 +16,7 @@ from service.ui.formats import show_count
 # Each group, and the parts of a path that put an operation into it; the first match counts.
 _GROUPS: Final = (
     ("Event log", ("/logs",)),
-    ("Quarantines", ("/quarantines",)),
+    ("Quarantines", ("/quarantines", "/test-states")),
     ("Results that arrive", ("/traces", "/runs")),
     ("Tests", ("/v1/ci/",)),
     ("Service", ("/",)),

@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 LOGS = "/v1/repos/acme/widgets/logs"
 SEARCH = "/v1/ci/acme/repositories/widgets/search/tests"
 QUARANTINES = "/v1/ci/acme/repositories/widgets/quarantines"
+TEST_STATES = "/v1/ci/acme/repositories/widgets/test-states"
 TESTS = "/v1/ci/acme/repositories/widgets/tests"
 A_TEST_ID = "3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab"
 
@@ -46,6 +47,7 @@ def operations(owner: str = "acme", repository: str = "widgets") -> dict[str, st
         "test": f"{ci}/tests/{A_TEST_ID}",
         "quarantines": f"{ci}/quarantines",
         "quarantine": f"{ci}/quarantines/{A_TEST_ID}",
+        "test-states": f"{ci}/test-states",
         "executions": f"{ci}/tests/{A_TEST_ID}/executions",
         "runs": f"{ci}/runs",
         "stats": f"{ci}/tests/stats/executions",

@@ -29,7 +29,7 @@ from service.routes import (
 )
 from tests.builders import NOON, PULL, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.conftest import open_door
-from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
+from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TEST_STATES, TESTS, FrontDoor
 from tests.spans import JSON, make_request, make_span, write
 
 
@@ -217,6 +217,7 @@ async def test_what_is_served_fits_the_document(
         LOGS: "EventPage",
         f"{SEARCH}?test_name=*": "TestPage",
         QUARANTINES: "Quarantines",
+        TEST_STATES: "TestStatePage",
         f"{QUARANTINES}/{made.key.id}": "Quarantine",
         f"{LOGS}?per_page=0": "InvalidRequest",
         "/v1/repos/acme/none/logs": "Problem",

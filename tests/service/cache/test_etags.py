@@ -8,7 +8,7 @@ from indexing.identifiers import derive_test_id
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import WIDGETS, after, load_names
 from tests.service.cache.quarantining import add
-from tests.service.front_door import QUARANTINES, SEARCH, TESTS, FrontDoor
+from tests.service.front_door import QUARANTINES, SEARCH, TEST_STATES, TESTS, FrontDoor
 
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 
@@ -47,6 +47,7 @@ async def test_a_page_that_got_another_one_behind_it_has_another_tag(door: Front
     targets = (
         f"{SEARCH}?test_name=*&per_page=1&sort=test_name&direction=asc",
         f"{QUARANTINES}?per_page=1",
+        f"{TEST_STATES}?per_page=1",
     )
     alone = [await door.get(target) for target in targets]
     await load_names(door.store, ["b"])

@@ -16,6 +16,7 @@ from indexing.models.quarantines import QuarantineKey, QuarantineQuery, Quaranti
 from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
 from indexing.store.interface import Reader
 from service.cache.answers import filters_of
+from service.cache.keys import Kind
 from service.cache.memory import MemoryBackend
 from service.cache.reader import CachedReaders
 from service.http.operations import Operation
@@ -132,12 +133,13 @@ async def test_lists_of_quarantines_that_differ_in_one_field_or_place_share_no_p
         await reader.list_quarantines(query, anchor, limit)
 
     await assert_each_is_read_once(counting, asked, ask)
-    # A later moment asks for the same page, but not with details.
+    # A later moment asks for the same page, but not with details, nor as plugins read it.
     await ask(replace(LIST, now=after(seconds=1)), Anchor(), 10)
     assert counting.reads == len({*map(repr, asked)})
     reader = await readers.open(Operation.QUARANTINES, None, WIDGETS)
-    await reader.list_quarantines(LIST, Anchor(), 10, with_details=True)
-    assert counting.reads == len({*map(repr, asked)}) + 1
+    for more, kind in enumerate((Kind.QUARANTINE_DETAILS, Kind.TEST_STATES), start=1):
+        await reader.list_quarantines(LIST, Anchor(), 10, kind)
+        assert counting.reads == len({*map(repr, asked)}) + more
 
 
 async def test_first_pages_of_the_log_that_differ_in_one_field_or_bound_are_kept_apart() -> None:

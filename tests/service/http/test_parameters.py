@@ -14,7 +14,14 @@ from indexing.errors import InvalidValueError
 from service.http.query_string import decode, encode_raw, load, split
 from service.schemas.queries import EventsQuery, PagedQuery, QuarantinesQuery, TestsQuery
 from tests.builders import make_event
-from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TESTS, FrontDoor
+from tests.service.front_door import (
+    LOGS,
+    QUARANTINES,
+    SEARCH,
+    TEST_STATES,
+    TESTS,
+    FrontDoor,
+)
 
 CI = "/v1/ci/acme/repositories"
 A_UUID = "3f0c9a4e-8d1b-4f6a-9c2d-0123456789ab"
@@ -87,6 +94,14 @@ BAD_VALUES: dict[str, dict[str, tuple[str, ...]]] = {
         "test_id": ("", "42", f"%7B{A_UUID}%7D", A_UUID.replace("-", ""), A_UUID + "%0A"),
         "source": ("", "Manual", "both"),
     },
+    f"{TEST_STATES}?": {
+        **PAGED,
+        "state": ("", "Quarantined", "healthy"),
+        "branch_name": ("", "a" * 256, *NO_TEXT),
+        "test_name": ("", "a" * 2_049, *NO_TEXT),
+        "pipeline_name": ("a" * 2_049, *NO_TEXT),
+        "job_name": ("a" * 2_049, *NO_TEXT),
+    },
 }
 LISTS: dict[str, dict[str, str]] = {
     f"{LOGS}?": {"pull_request": "1", "event_type": "action.merge"},
@@ -94,6 +109,7 @@ LISTS: dict[str, dict[str, str]] = {
     f"{SEARCH}?test_name=*&": dict.fromkeys(
         ("pipeline_name", "pipeline_name_exclude", "job_name", "job_name_exclude"), "a"
     ),
+    f"{TEST_STATES}?": {"pipeline_name": "a", "job_name": "a"},
 }
 SCALARS = {
     f"{LOGS}?": {
@@ -105,6 +121,12 @@ SCALARS = {
     },
     f"{SEARCH}?test_name=*&": {"sort": "test_name", "direction": "asc", "per_page": "5"},
     f"{QUARANTINES}?": {"branch": "main", "test_id": A_UUID, "source": "auto", "per_page": "5"},
+    f"{TEST_STATES}?": {
+        "state": "quarantined",
+        "branch_name": "main",
+        "test_name": "a",
+        "per_page": "5",
+    },
 }
 
 

@@ -175,6 +175,7 @@ DEFAULTS = {
     },
     Operation.QUARANTINES: {"branch", "source", "test_id"},
     Operation.QUARANTINE_CHANGES: set(),
+    Operation.TEST_STATES: {"branch_name", "job_name", "pipeline_name", "state", "test_name"},
     Operation.TRANSITIONS: {"end", "health_status", "start"},
     Operation.EXECUTIONS: {
         *("branch", "commit", "conclusion", "end", "job_name", "pipeline_name", "start"),

@@ -43,6 +43,7 @@ from service.schemas.responses import (
     Rows,
     TestDetailAnswer,
     TestPageAnswer,
+    TestStatePageAnswer,
 )
 from tests.strategies import texts
 
@@ -148,6 +149,12 @@ def test_quarantines_are_encoded_as_their_schemas_dump_them(rows: list[Quarantin
         dumped = QuarantineAnswer(exclude=QUARANTINE_DETAILS).dump(row)
         encode = compile_encoder(QuarantineAnswer, without=QUARANTINE_DETAILS)
         assert encode(row) == orjson.dumps(dumped)
+
+
+@given(st.lists(quarantines, max_size=3), st.integers(1, 100))
+def test_quarantines_as_plugins_read_them_too(rows: list[Quarantine], per_page: int) -> None:
+    page = Rows(rows, len(rows), per_page)
+    assert compile_encoder(TestStatePageAnswer)(page) == dump(TestStatePageAnswer, page)
 
 
 @given(st.lists(detailed_quarantines, max_size=3))

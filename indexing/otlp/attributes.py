@@ -19,7 +19,7 @@ TEST_FRAMEWORK_VERSION: Final = "test.framework.version"
 TEST_LANGUAGE: Final = "test.language"
 TEST_NEEDED_RETRIES: Final = "mergewatch.test.needed_retries"
 # What plugins send: how often the framework itself retried the test, and whether the test both
-# passed and failed when the plugin ran it several times.
+# passed and failed in the attempts of the framework or the plugin.
 TEST_RETRY_COUNT: Final = "cicd.test.retry_count"
 TEST_IS_FLAKY: Final = "cicd.test.flaky"
 # Whether the plugin found the test in the list of quarantines.

@@ -138,7 +138,7 @@ def to_execution(
         return None
     test_name = _read_test_name(facts, span)
     run = _read_run(facts)
-    conclusion = _read_conclusion(facts, span)
+    conclusion, needed_retries = _read_result(facts, span)
     failure = _read_failure(facts, span) if conclusion is Conclusion.FAILED else _NO_FAILURE
     trace_id = _check_id("traceId", span.trace_id, _TRACE_ID_BYTES)
     span_id = _check_id("spanId", span.span_id, _SPAN_ID_BYTES)
@@ -148,7 +148,7 @@ def to_execution(
         test_name=test_name,
         conclusion=conclusion,
         finished_at=_read_end(span, now),
-        needed_retries=conclusion is Conclusion.PASSED and _has_failed_too(facts),
+        needed_retries=needed_retries,
         duration=_read_duration(span),
         framework=facts.short_text(LABEL_MAX_LENGTH, names.TEST_FRAMEWORK),
         framework_version=facts.short_text(LABEL_MAX_LENGTH, names.TEST_FRAMEWORK_VERSION),
@@ -230,6 +230,22 @@ def _read_pull(facts: _Facts, number: int) -> PullRequest | None:
     return PullRequest(pull_id, number, title, user_id, login)
 
 
+def _read_result(facts: _Facts, span: ReceivedSpan) -> tuple[Conclusion, bool]:
+    """Return the conclusion, and whether it is a pass that needed retries."""
+    conclusion = _read_conclusion(facts, span)
+    is_flaky = facts.get(names.TEST_IS_FLAKY) is True
+    was_retried = bool(facts.integer(names.TEST_RETRY_COUNT))
+    if conclusion is Conclusion.FAILED and is_flaky and was_retried:
+        # The plugin for pytest states the result of the first attempt.
+        return Conclusion.PASSED, True
+    if facts.text(names.TEST_FRAMEWORK) == "pytest":
+        # Its plugin also counts the attempts of a test that passed each time, but whose teardown
+        # failed. Other plugins state a result that followed from the last attempt.
+        was_retried = False
+    needed_retries = is_flaky or was_retried or facts.get(names.TEST_NEEDED_RETRIES) is True
+    return conclusion, needed_retries and conclusion is Conclusion.PASSED
+
+
 def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
     status = facts.text(names.TEST_CASE_RESULT_STATUS)
     framework = facts.text(names.TEST_FRAMEWORK)
@@ -251,15 +267,6 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
         # Otherwise a test that fails would count as recovered.
         return Conclusion.FAILED
     return conclusion
-
-
-def _has_failed_too(facts: _Facts) -> bool:
-    """Return whether the span says that a test that passed has failed on the same commit."""
-    return (
-        facts.get(names.TEST_NEEDED_RETRIES) is True
-        or facts.get(names.TEST_IS_FLAKY) is True
-        or bool(facts.integer(names.TEST_RETRY_COUNT))
-    )
 
 
 def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:

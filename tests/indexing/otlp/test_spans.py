@@ -233,11 +233,50 @@ def test_messages_are_cut_as_those_of_reports_are() -> None:
         # The plugin ran the test several times, to see whether it is flaky.
         ({"cicd.test.flaky": True, "cicd.test.rerun_count": 3}, True),
         ({"cicd.test.flaky": False, "cicd.test.rerun_count": 3}, False),
+        # What the plugin for Vitest sends of a test that passed on its second attempt.
+        ({"test.framework": "vitest", "cicd.test.retry_count": 1}, True),
     ],
 )
 def test_a_pass_that_needed_retries_says_so(attributes: dict[str, Any], needed: bool) -> None:
     assert read_execution(make_span(attributes=attributes)).needed_retries is needed
-    assert not read_execution(make_span(result="failed", attributes=attributes)).needed_retries
+    failed = read_execution(make_span(result="failed", attributes=attributes))
+    assert (failed.conclusion, failed.needed_retries) == (Conclusion.FAILED, False)
+
+
+# What pytest-mergify 2026.10.9 sends of tests that pytest-rerunfailures runs again.
+_BOOM: dict[str, Any] = {
+    "cicd.test.quarantined": False,
+    "exception.type": "RuntimeError",
+    "exception.message": "boom",
+    "exception.stacktrace": "E   RuntimeError: boom",
+}
+_RESCUED = {**_BOOM, "cicd.test.flaky": True, "cicd.test.rerun_count": 1}
+_FAILED_EACH_TIME = {**_BOOM, "cicd.test.rerun_count": 2, "cicd.test.retry_count": 2}
+
+
+@pytest.mark.parametrize(
+    ("result", "attributes", "conclusion", "needed"),
+    [
+        # The result is that of the first attempt, which failed.
+        ("failed", {**_RESCUED, "cicd.test.retry_count": 1}, Conclusion.PASSED, True),
+        ("failed", _FAILED_EACH_TIME, Conclusion.FAILED, False),
+        # Its teardown failed, in each attempt or only in the first.
+        ("passed", _FAILED_EACH_TIME, Conclusion.PASSED, False),
+        ("passed", {**_BOOM, "cicd.test.retry_count": 1}, Conclusion.PASSED, False),
+        # Its teardown failed first, and then the test.
+        ("passed", {**_RESCUED, "cicd.test.retry_count": 1}, Conclusion.PASSED, True),
+        # Nobody but the plugin ran it again, so it failed for pytest.
+        ("failed", {**_RESCUED, "cicd.test.retry_count": 0}, Conclusion.FAILED, False),
+    ],
+)
+def test_a_test_that_pytest_runs_again_needed_retries_if_it_both_failed_and_passed(
+    result: str, attributes: dict[str, Any], conclusion: Conclusion, needed: bool
+) -> None:
+    span = make_span(result=result, attributes={"test.framework": "pytest", **attributes})
+    execution = read_execution(span)
+    assert (execution.conclusion, execution.needed_retries) == (conclusion, needed)
+    has_failure = execution.failure_message is not None
+    assert has_failure is (conclusion is Conclusion.FAILED)
 
 
 def test_a_span_says_more_than_its_resource() -> None:

@@ -17,6 +17,8 @@ CASE_SCOPE: Final = "case"
 TEST_FRAMEWORK: Final = "test.framework"
 TEST_FRAMEWORK_VERSION: Final = "test.framework.version"
 TEST_LANGUAGE: Final = "test.language"
+# The language of the sender, in which the tests of a plugin are written, too.
+SENDER_LANGUAGE: Final = "telemetry.sdk.language"
 TEST_NEEDED_RETRIES: Final = "mergewatch.test.needed_retries"
 # What plugins send: how often the framework itself retried the test, and whether the test both
 # passed and failed in the attempts of the framework or the plugin.

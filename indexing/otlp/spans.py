@@ -152,7 +152,7 @@ def to_execution(
         duration=_read_duration(span),
         framework=facts.short_text(LABEL_MAX_LENGTH, names.TEST_FRAMEWORK),
         framework_version=facts.short_text(LABEL_MAX_LENGTH, names.TEST_FRAMEWORK_VERSION),
-        language=facts.short_text(LABEL_MAX_LENGTH, names.TEST_LANGUAGE),
+        language=facts.short_text(LABEL_MAX_LENGTH, names.TEST_LANGUAGE, names.SENDER_LANGUAGE),
         filepath=facts.short_text(FILEPATH_MAX_LENGTH, names.CODE_FILEPATH, names.CODE_FILE_PATH),
         function_name=facts.short_text(
             FILEPATH_MAX_LENGTH, names.CODE_FUNCTION, names.CODE_FUNCTION_NAME

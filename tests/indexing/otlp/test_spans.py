@@ -285,6 +285,16 @@ def test_a_span_says_more_than_its_resource() -> None:
     assert found[0].job_name == "lint"
 
 
+def test_the_language_of_the_sender_stands_in_for_that_of_the_test() -> None:
+    sender = {"telemetry.sdk.language": "python"}
+    found = read(make_span(), **sender)
+    assert found is not None
+    assert found[1].language == "python"
+    found = read(make_span(attributes={"test.language": "ruby"}), **sender)
+    assert found is not None
+    assert found[1].language == "ruby"
+
+
 def test_the_run_of_a_test_framework_stands_in_for_that_of_a_pipeline() -> None:
     there: dict[str, Any] = {"cicd.pipeline.run.id": "77", "test.run.id": "abc"}
     assert read_run(**there).run_id == "77"

@@ -24,3 +24,12 @@ def read_job_url(text: str | None) -> str | None:
     except ValueError:
         return None
     return text if parts.hostname and "@" not in parts.netloc else None
+
+
+def make_github_url(repository: str, run_id: str | int, attempt: int | None) -> str | None:
+    """Return the page of a run of GitHub Actions, or of one attempt of it; `None` as above.
+
+    `repository` is the URL of the repository. Nothing in a job has the number of the job's page.
+    """
+    page = f"{repository}/actions/runs/{run_id}"
+    return read_job_url(page if attempt is None else f"{page}/attempts/{attempt}")

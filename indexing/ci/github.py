@@ -20,7 +20,7 @@ from indexing.ci.facts import (
     stated,
 )
 from indexing.errors import InvalidValueError
-from indexing.job_urls import read_job_url
+from indexing.job_urls import make_github_url
 from indexing.junit.pull_requests import parse_pull_request
 from indexing.models.executions import PullRequest
 
@@ -98,16 +98,13 @@ def _find_queue_base(payload: object) -> str | None:
 
 
 def _find_url(environment: Environment) -> str | None:
-    """Return the page of this attempt of the run: no variable has the number of the job's page."""
-    parts = [
+    server, repository, run = (
         stated(environment, f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
-    ]
-    if None in parts:
+    )
+    if server is None or repository is None or run is None:
         return None
-    server, repository, run = parts
     attempt = number_in(environment, "GITHUB_RUN_ATTEMPT")
-    page = f"{server}/{repository}/actions/runs/{run}"
-    return read_job_url(page if attempt is None else f"{page}/attempts/{attempt}")
+    return make_github_url(f"{server}/{repository}", run, attempt)
 
 
 def _find_head(environment: Environment, event: str | None, payload: object) -> _Head:

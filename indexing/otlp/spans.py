@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -10,7 +11,7 @@ from indexing.accepted_times import check_accepted
 from indexing.errors import InvalidValueError
 from indexing.failures.traces import bound_trace, pack_trace
 from indexing.identifiers import MAX_INTEGER, derive_identity_id, derive_otlp_execution_id
-from indexing.job_urls import read_job_url
+from indexing.job_urls import make_github_url, read_job_url
 from indexing.junit.cases import (
     FAILURE_MESSAGE_MAX_LENGTH,
     FAILURE_TYPE_MAX_LENGTH,
@@ -46,6 +47,9 @@ _SPAN_ID_BYTES: Final = 8
 
 # Nanosecond clocks use signed 64 bits, which end in the year 2262.
 _MAX_NANOSECONDS: Final = 2**63 - 1
+
+# The URL of a repository, without query and fragment, to which a path can be added.
+_PAGE_OF_REPOSITORY: Final = re.compile(r"https?://[^?#]+")
 
 # No real framework, version or language has a longer name.
 LABEL_MAX_LENGTH: Final = 200
@@ -196,7 +200,8 @@ def _read_run(facts: _Facts) -> Run:
         commit=facts.stored_name(names.HEAD_REVISION),
         pull_number=number,
         pull=None if number is None else _read_pull(facts, number),
-        job_url=_read_url(facts, names.TASK_RUN_URL, names.RUN_URL, names.PLUGIN_RUN_URL),
+        job_url=_read_url(facts, names.TASK_RUN_URL, names.RUN_URL, names.PLUGIN_RUN_URL)
+        or _make_url(facts),
     )
 
 
@@ -218,6 +223,20 @@ def _read_url(facts: _Facts, *alternatives: str) -> str | None:
         if url is not None:
             return url
     return None
+
+
+def _make_url(facts: _Facts) -> str | None:
+    """Return the page of a run of GitHub Actions, which plugins do not state."""
+    repository, run = facts.get(names.REPOSITORY_URL), facts.integer(names.RUN_ID)
+    if (
+        facts.get(names.PROVIDER) != names.GITHUB_ACTIONS
+        or run is None
+        or not isinstance(repository, str)
+        or not _PAGE_OF_REPOSITORY.fullmatch(repository)
+    ):
+        return None
+    address = repository.rstrip("/").removesuffix(".git")
+    return make_github_url(address, run, facts.integer(names.RUN_ATTEMPT))
 
 
 def _read_pull(facts: _Facts, number: int) -> PullRequest | None:

@@ -425,3 +425,46 @@ def test_the_page_of_the_job_comes_before_that_of_its_pipeline() -> None:
     # The name that plugins use.
     assert read_run(**{"cicd.pipeline.run.url": pipeline}).job_url == pipeline
     assert read_run(**{"cicd.pipeline.run.url": task, names[1]: pipeline}).job_url == pipeline
+
+
+# What pytest-mergify 2026.10.9 sends from GitHub Actions.
+_ON_GITHUB: dict[str, Any] = {
+    "cicd.pipeline.run.attempt": 2,
+    "cicd.pipeline.run.id": 7001,
+    "cicd.provider.name": "github_actions",
+    "vcs.repository.id": 42,
+    "vcs.repository.name": "acme/widgets",
+    "vcs.repository.url.full": "https://github.com/acme/widgets",
+}
+
+
+@pytest.mark.parametrize(
+    ("other", "url"),
+    [
+        ({}, "https://github.com/acme/widgets/actions/runs/7001/attempts/2"),
+        (
+            {"cicd.pipeline.run.attempt": None},
+            "https://github.com/acme/widgets/actions/runs/7001",
+        ),
+        (
+            {"vcs.repository.url.full": "https://code.example/git/acme/widgets.git/"},
+            "https://code.example/git/acme/widgets/actions/runs/7001/attempts/2",
+        ),
+        ({"cicd.pipeline.run.url": "https://ci.example/1"}, "https://ci.example/1"),
+        ({"cicd.provider.name": "jenkins"}, None),
+        ({"cicd.provider.name": None}, None),
+        ({"cicd.pipeline.run.id": "7001/../8"}, None),
+        ({"cicd.pipeline.run.id": None, "test.run.id": "7001"}, None),
+        ({"vcs.repository.url.full": None}, None),
+        ({"vcs.repository.url.full": "git@github.com:acme/widgets.git"}, None),
+        ({"vcs.repository.url.full": "https://mona:secret@github.com/acme/widgets"}, None),
+        ({"vcs.repository.url.full": "javascript:alert(1)"}, None),
+        ({"vcs.repository.url.full": "https://github.com/acme/widgets?a=1"}, None),
+        ({"vcs.repository.url.full": "https://github.com/acme/widgets#a"}, None),
+        ({"vcs.repository.url.full": "https://github.com/" + "x" * 2_048}, None),
+    ],
+)
+def test_the_page_of_a_run_on_github_is_made_of_what_plugins_send(
+    other: dict[str, Any], url: str | None
+) -> None:
+    assert read_run(**{**_ON_GITHUB, **other}).job_url == url

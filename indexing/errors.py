@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+# What the rules raise for stored values that they do not expect. No error below is one of them, nor
+# is any of a driver.
+DATA_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+
 
 class MergewatchError(Exception):
     """The base of all errors that this package raises on purpose; messages are safe to show."""

@@ -71,9 +71,10 @@ class SingleFlight:
         """Return the result of the call of that name: the one in progress, or a new one.
 
         If the call in progress ends with a result that `holds` rejects, or because the store was
-        not available in the time that was left to its own request, wait for the next call. Without
-        `at_once`, a new call begins in the next round of the event loop. Otherwise a call that ends
-        without waiting is never seen in progress.
+        not available in the time that was left to its own request, wait for the next call.
+
+        With `at_once`, a new call begins at once. If it ends without waiting for anything, no other
+        request can share it. Without, it begins in the next round of the event loop.
         """
         flight: _Flight[V] | None = self._under_way.get(name)
         if flight is None:

@@ -22,7 +22,8 @@ from indexing.errors import MergewatchError
 # has run for longer than that: then it is the store that new workers have to wait for.
 MAX_DEATHS: Final = 5
 DEATHS_WINDOW_SECONDS: Final = 30.0
-# The pauses between the starts of a replacement that cannot start while another worker runs.
+# The pauses between the starts of a replacement that cannot start while another worker runs. One
+# that cannot even be forked is tried again after the first of them.
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
 
@@ -111,7 +112,7 @@ def supervise(
 
     Raises:
         WorkersDieError: too many died in a short time, and none has run for longer than that; the
-            others are ended first.
+            others are ended first. Or not even one can be forked.
     """
     lifeline, held = os.pipe()
     stopping = stop_signals()
@@ -127,10 +128,11 @@ def supervise(
                 try:
                     workers[_fork(run, number, lifeline, held, watched)] = started
                 except OSError as error:
-                    # The system has no room for a process. This counts as a worker that died at
-                    # once.
+                    # The system has no room for a process.
+                    if not workers:
+                        raise WorkersDieError(f"no worker can be forked: {error}") from error
                     _log.error("worker cannot be forked", extra={"reason": str(error)})
-                    restarts.note_death(started, workers.values(), started.since)
+                    restarts.next_at = started.since + FIRST_PAUSE_SECONDS
                     return
 
         try:

@@ -1,8 +1,9 @@
 """Reads pages of large events in portions.
 
-An event may have a megabyte, so a page of a hundred would be 100 MB in the node, on the way and
-here, and too late. Few repositories have such events. So a read asks for the whole page, and is
-given up once its answer is too large; the next ones of that repository begin with a few events.
+An event may have a megabyte. A page of a hundred would then take 100 MB of memory in the node and
+in this process, and come too late. Few repositories have such events. So a read asks for the whole
+page first, and is given up once its answer is too large. After that, reads of that repository begin
+with a few events.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
-from indexing.errors import StoreUnavailableError
+from indexing.errors import StaleKeyError, StoreUnavailableError
 from indexing.models.events import MOST_PAGE_BYTES, EventKey, EventRow, fit_page
 from indexing.models.paging import Anchor, Page
 from indexing.store.elasticsearch.client.connection import LargeAnswerError
@@ -51,7 +52,8 @@ async def read_fitting(
     except LargeAnswerError:
         _remember(cluster, routing, _REMEMBERED_SECONDS)
     except StoreUnavailableError:
-        _remember(cluster, routing, _SUSPECTED_SECONDS)
+        if limit > _FEW_EVENTS:
+            _remember(cluster, routing, _SUSPECTED_SECONDS)
         raise
     return await _read_in_portions(read, anchor, limit)
 
@@ -89,6 +91,9 @@ async def _read_in_portions(read: Read, anchor: Anchor[EventKey], limit: int) ->
             more = await _read(read, beside, wanted)
         except LargeAnswerError:
             more = await _read(read, beside, min(wanted, _FEW_EVENTS))
+        except StaleKeyError:
+            # Retention has just reached these events: the page ends here.
+            break
         first, last = (more, page) if anchor.backward else (page, more)
         page = Page((*first.rows, *last.rows), first.has_previous, last.has_next)
     return fit_page(page, backward=anchor.backward)

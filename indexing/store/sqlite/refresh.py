@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from indexing.errors import DATA_ERRORS
 from indexing.globs import matches
 from indexing.health.observations import Judgement
 from indexing.health.recovery import Recovery
@@ -26,7 +27,8 @@ from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.events import read_pruned_before
-from indexing.store.sqlite.histories import store_history
+from indexing.store.sqlite.executions import mark_stale
+from indexing.store.sqlite.histories import forget_history, store_history
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
 from indexing.store.sqlite.observations import OnBranch, read_on_branch, read_since
@@ -70,9 +72,6 @@ _OF_REPOSITORY: Final = (
     " INDEXED BY stale_tests_by_repository"
     " WHERE s.repository_id = (SELECT r.id FROM repositories r WHERE r.key = ?)"
 )
-
-# What the rules raise for values that they do not expect. Errors of the driver have other types.
-_DATA_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 class RefreshError(Exception):
@@ -123,12 +122,24 @@ def refresh_some(
             if time.monotonic() > deadline:
                 break
         refresh.rows.write(connection)
-    except _DATA_ERRORS as error:
+    except DATA_ERRORS as error:
         raise RefreshError([test for test, *_ in stale]) from error
     connection.executemany("DELETE FROM unmerged WHERE test = ?", refreshed)
     connection.executemany("DELETE FROM stale_tests WHERE test = ?", refreshed)
     is_more = len(refreshed) < len(stale) or len(stale) == limit
     return len(refreshed), is_more, changes
+
+
+def forget_derived(connection: sqlite3.Connection, test: int) -> None:
+    """Forget what is derived of a test, and mark it to be computed from all of its executions.
+
+    Its history is computed from its daily rows then.
+    """
+    forget_history(connection, test)
+    connection.execute(
+        "UPDATE tests SET history = NULL, lasting_verdicts = NULL WHERE id = ?", (test,)
+    )
+    mark_stale(connection, [test])
 
 
 def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:

@@ -1,12 +1,14 @@
 """Refreshes stale tests in short transactions, one after the other.
 
-A test whose stored data make the rules fail stays stale, and the others are refreshed: it must not
-stop the loads of its repository, and retention for all.
+A test whose stored data make the rules fail must not stop the loads of its repository, and
+retention for all. It is computed from its executions; if that fails too, it stays stale.
 """
 
 from __future__ import annotations
 
 import logging
+import sqlite3
+import uuid
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -16,11 +18,11 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Steps
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS
-from indexing.store.sqlite.refresh import RefreshError, refresh_some
+from indexing.store.sqlite.refresh import RefreshError, forget_derived, refresh_some
 
 _TESTS_A_STEP: Final = 200
-# More of them are no accident of a few rows, and each costs a transaction and a traceback.
-_MOST_LEFT_OUT: Final = 20
+# More of them are no accident of a few rows, and each costs some transactions and a traceback.
+_MOST_LEFT_OUT: Final = 100
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ async def refresh_in_steps(
     total, more = 0, True
     # How many tests are refreshed one by one, because one of them fails.
     singly = 0
+    forgotten: set[int] = set()
     left_out: set[int] = set()
     while more:
         step = partial(
@@ -58,11 +61,16 @@ async def refresh_in_steps(
             if len(error.tests) > 1:
                 singly = len(error.tests)
                 continue
+            (test,) = error.tests
+            if test not in forgotten:
+                forgotten.add(test)
+                await connections.write(partial(forget_derived, test=test))
+                continue
             if len(left_out) == _MOST_LEFT_OUT:
                 raise
-            left_out.update(error.tests)
-            (test,) = error.tests
-            _log.exception("a test cannot be judged and stays stale", extra={"test_row": test})
+            left_out.add(test)
+            test_id = await connections.read(partial(_find_id, test=test))
+            _log.exception("a test cannot be judged and stays stale", extra={"test_id": test_id})
             continue
         total += done
         if changed is not None:
@@ -71,3 +79,8 @@ async def refresh_in_steps(
         if progress is not None and done:
             progress(total)
     return total
+
+
+def _find_id(connection: sqlite3.Connection, test: int) -> str | None:
+    row = connection.execute("SELECT test_id FROM tests WHERE id = ?", (test,)).fetchone()
+    return None if row is None else str(uuid.UUID(bytes=row[0]))

@@ -14,7 +14,7 @@ import time
 from typing import Final
 
 LOOK_SECONDS: Final = 0.001
-# A transaction that takes longer than this is long, and how long the next one then comes later.
+# After a transaction that takes longer than this, the next one comes later by the pause.
 LONG_SECONDS: Final = 0.01
 PAUSE_SECONDS: Final = 0.0025
 

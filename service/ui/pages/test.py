@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -210,12 +211,23 @@ async def _show(
 
 async def _read_health(api: Api, path: Mapping[str, str]) -> ApiAnswer:
     """Return the report on the health; its owners are None if finding them takes too long."""
+    with_owners = asyncio.create_task(api.get(GET_TEST_HEALTH, path, "include=owners"))
+    running = [with_owners]
     try:
-        async with asyncio.timeout(OWNERS_SECONDS):
-            return await api.get(GET_TEST_HEALTH, path, "include=owners")
-    except (TimeoutError, StoreUnavailableError):
-        found = await api.get(GET_TEST_HEALTH, path)
-        return ApiAnswer({**found.value, "owners": None})
+        await asyncio.wait(running, timeout=OWNERS_SECONDS)
+        if not with_owners.done():
+            # Beside it, because it may be the report that takes long.
+            running.append(asyncio.create_task(api.get(GET_TEST_HEALTH, path)))
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        if with_owners.done():
+            with suppress(StoreUnavailableError):
+                return with_owners.result()
+        plain = running[1] if len(running) > 1 else api.get(GET_TEST_HEALTH, path)
+        return ApiAnswer({**(await plain).value, "owners": None})
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _owner_query(owner: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
 from html import unescape
 from typing import Any
 
@@ -12,9 +13,13 @@ import pytest
 from indexing.errors import StoreUnavailableError
 from service.handlers import code_owners
 from service.handlers.code_owners import OwnerSearch
+from service.http.route import Route
+from service.routes import GET_TEST_HEALTH
+from service.ui.api import Api, ApiAnswer
 from service.ui.pages import test as page_of_test
 from tests.builders import WIDGETS, load_names
 from tests.service.front_door import FrontDoor
+from tests.service.processes import TIMEOUT
 from tests.service.ui.shown import FLAKY, load_shown, page_of
 from tests.service.ui.signed_in import read, sign_in
 from tests.service.ui.test_sessions import Client
@@ -27,6 +32,14 @@ HOSTILE = (
     "@{{7*7}}{%raw%}</dd>",
     "@\u202etxet",
 )
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    """Wait for owners, however slow the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_of_test, "OWNERS_SECONDS", TIMEOUT)
+        yield
 
 
 @pytest.fixture
@@ -95,17 +108,34 @@ async def test_owners_that_are_not_found_in_time_hold_nothing_else_up(
 ) -> None:
     await client.door.store.set_code_owners(WIDGETS, "* @all")
     await load_names(client.door.store, ["no file"])
-    monkeypatch.setattr(page_of_test, "OWNERS_SECONDS", 0.05)
     monkeypatch.setattr(code_owners, "READ_SECONDS", 600.0)
     async with (
         client.door.app[code_owners.OWNER_SLOTS].slot("another tenant"),
         asyncio.timeout(30),
     ):
-        page = await read(client, page_of(FLAKY))
+        with monkeypatch.context() as patch:
+            patch.setattr(page_of_test, "OWNERS_SECONDS", 0.05)
+            page = await read(client, page_of(FLAKY))
         assert "Owners" not in facts_of(await read(client, page_of("no file")))
     assert '<dt>Owners</dt><dd class="muted">not known now</dd>' in facts_of(page)
     assert "2 falls in the newest 14 verdicts" in page
-    monkeypatch.undo()
+    assert [*links_of(await read(client, page_of(FLAKY)))] == ["@all"]
+
+
+async def test_a_report_that_takes_long_is_not_read_anew(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = Api.get
+
+    async def answer(self: Api, route: Route, *others: Any) -> ApiAnswer:
+        if route is GET_TEST_HEALTH and len(others) == 1:
+            # The report without owners, which is asked for later.
+            await asyncio.Event().wait()
+        return await get(self, route, *others)
+
+    await client.door.store.set_code_owners(WIDGETS, "* @all")
+    monkeypatch.setattr(Api, "get", answer)
+    monkeypatch.setattr(page_of_test, "OWNERS_SECONDS", 0.0)
     assert [*links_of(await read(client, page_of(FLAKY)))] == ["@all"]
 
 

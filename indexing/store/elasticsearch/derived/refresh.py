@@ -7,7 +7,6 @@ read, the step repeats that test.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
@@ -45,11 +44,6 @@ _TESTS_SHOWN_AT_ONCE: Final = 4_000
 # So that the cluster reads for one step and writes for another one while a third is computed here.
 _STEPS_AT_ONCE: Final = 3
 
-# What the rules raise for values that they do not expect.
-_DATA_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
-
-_log = logging.getLogger(__name__)
-
 
 async def refresh_tests(
     cluster: Cluster,
@@ -79,7 +73,7 @@ class _Refresh:
     """The state of one refresh: its callbacks, and what it has done.
 
     `total` is the number of computed tests. `met` are markers that it has handled but not deleted,
-    because their change is still in progress.
+    because their change is still in progress, or because a test cannot be judged.
     """
 
     cluster: Cluster
@@ -146,44 +140,21 @@ class _Refresh:
         async with started(connection.refresh(self.cluster.layout.executions)) as searchable:
             for place, group in groupby(markers, key=lambda marker: marker.routing):
                 named = list(group)
-                try:
-                    more |= await self._handle_named(
-                        place, named, searchable, lease, is_last=not more
+                for marker in named:
+                    if marker.tests is None:
+                        await dirty_markers.spell_out(self.cluster, marker)
+                        more = True
+                leases = self.cluster.refresh_leases
+                own = leases.hold(place) if lease is None else nullcontext(lease)
+                async with own as held:
+                    is_last = lease is None or not more
+                    more |= await self._handle(
+                        place,
+                        [marker for marker in named if marker.tests is not None],
+                        searchable,
+                        held,
+                        is_last=is_last,
                     )
-                except _DATA_ERRORS:
-                    # A rebuild must not end without rows of this repository.
-                    if lease is not None or self.cluster.unread:
-                        raise
-                    _log.exception(
-                        "tests cannot be judged and stay stale", extra={"routing": place}
-                    )
-                    self.met.update(named)
-        return more
-
-    async def _handle_named(
-        self,
-        routing: str,
-        markers: Sequence[DirtyMarker],
-        searchable: Awaitable[None],
-        lease: RefreshLease | None,
-        *,
-        is_last: bool,
-    ) -> bool:
-        """Handle markers under the lease, or under one of their own; return whether to go on."""
-        more = False
-        for marker in markers:
-            if marker.tests is None:
-                await dirty_markers.spell_out(self.cluster, marker)
-                more = True
-        leases = self.cluster.refresh_leases
-        async with leases.hold(routing) if lease is None else nullcontext(lease) as held:
-            more |= await self._handle(
-                routing,
-                [marker for marker in markers if marker.tests is not None],
-                searchable,
-                held,
-                is_last=lease is None or (is_last and not more),
-            )
         return more
 
     async def _handle(
@@ -204,6 +175,7 @@ class _Refresh:
         ends the lease.
         """
         left: set[str] = set()
+        failed: set[str] = set()
         hidden: set[str] = set()
         waiting: list[Done] = []
         more = False
@@ -221,6 +193,7 @@ class _Refresh:
         async with aclosing(steps):
             async for done in steps:
                 left |= done.again
+                failed |= done.failed
                 self.total += done.tests
                 more |= done.is_more or bool(done.again)
                 if done.turned:
@@ -231,7 +204,10 @@ class _Refresh:
                 if sum(each.tests for each in waiting) >= _TESTS_SHOWN_AT_ONCE:
                     await self._show(hidden, waiting)
             await self._show(hidden, waiting)
-        finished = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
+        handled = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
+        finished = [marker for marker in handled if failed.isdisjoint(marker.tests or ())]
+        # The markers of tests that cannot be judged stay.
+        self.met.update(marker for marker in handled if marker not in finished)
         dropping = dirty_markers.dropping(self.cluster, finished)
         if is_last and not more:
             lease.end_with(dropping)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from indexing.errors import DATA_ERRORS
 from indexing.health.first_passes import derive_first_pass
 from indexing.health.history import History, build_history, merge_history, read_history
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
@@ -100,8 +101,12 @@ async def merge_tests(
 
     def find_all() -> dict[Place, int]:
         unknown: dict[Place, int] = {}
-        for test, rollups in stored.items():
-            unknown |= find_unknown(test, rollups, arrivals[test], branch)
+        for test, rollups in tuple(stored.items()):
+            try:
+                unknown |= find_unknown(test, rollups, arrivals[test], branch)
+            except DATA_ERRORS:
+                # Damaged roll-ups are computed again.
+                del stored[test]
         return unknown
 
     unknown = await asyncio.to_thread(find_all)
@@ -117,7 +122,7 @@ async def merge_tests(
             if first is not None:
                 merged[test] = first
                 continue
-            with suppress(InexactMergeError):
+            with suppress(InexactMergeError, *DATA_ERRORS):
                 merged[test] = merge_test(
                     test,
                     rollups,

@@ -7,13 +7,14 @@ document as an external version, so an older result never overwrites a newer one
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ParamSpec, TypeVar
 
-from indexing.errors import StoreError, StoreUnavailableError
+from indexing.errors import DATA_ERRORS, StoreError, StoreUnavailableError
 from indexing.models.changes import AnswerChanges
 from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
@@ -44,6 +45,8 @@ from indexing.yielding import LoopYielder
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -51,6 +54,7 @@ class Done:
 
     `turned` is true if a run became an infrastructure failure or ceased to be one. Then no test was
     computed, and all tests of the run have markers. `is_more` is true if there are more markers.
+    `failed` are tests that cannot be judged.
     """
 
     tests: int = 0
@@ -58,6 +62,7 @@ class Done:
     turned: bool = False
     is_more: bool = False
     changes: AnswerChanges | None = None
+    failed: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -89,6 +94,8 @@ class Step:
     computing: asyncio.Lock
     hidden: set[str] | None
     recount: list[str] = field(default_factory=list)
+    # The tests whose data make the rules fail.
+    failed: set[str] = field(default_factory=set)
 
     @classmethod
     async def begin(
@@ -158,9 +165,11 @@ class Step:
             )
             results = await self._compute(self._build_all, portion, read)
             again, answers = await self._store(results)
-            yield Done(len(portion) - len(again), again, changes=answers)
+            yield Done(len(results) - len(again), again, changes=answers)
         # Write the counts of runs if there was no test to write them with.
         await self._write_rows([], [])
+        if self.failed:
+            yield Done(failed=frozenset(self.failed))
         if self.recount:
             searchable = self.cluster.connection.refresh(self.cluster.layout.executions)
             await run_counts.count(
@@ -180,30 +189,43 @@ class Step:
         branch = self.rules.repository.default_branch
         final_day = self.rules.executions.retention.final_day
         seen = read.by_test(tests)
-        return self._derive_all(
-            {
-                test: build_test(seen[test], history_on(self.stored[test], branch), final_day)
-                for test in tests
-            }
-        )
+
+        def build(test: str) -> Result:
+            history = history_on(self.stored[test], branch)
+            return self._derive(test, build_test(seen[test], history, final_day))
+
+        return self._derive_each(tests, build)
 
     def _derive_all(self, tests: Mapping[str, RollupsOfTest]) -> list[Result]:
         """Judge tests, and derive their new documents. Pure."""
+        return self._derive_each(tests, lambda test: self._derive(test, tests[test]))
+
+    def _derive_each(self, tests: Iterable[str], derive: Callable[[str], Result]) -> list[Result]:
+        """Derive the documents of tests; leave out tests that cannot be judged."""
         results = []
-        for test, rollups in tests.items():
-            stored = self.stored[test]
-            judged = judge_test(test, stored, rollups, self.rules, self.removed.get(test, ()))
-            result = Result.of(
-                judged,
-                self.rules,
-                stored,
-                self.versions[test],
-                rewrite_all=self.lease.may_lack_rows(test),
-                is_filling=self.state.building is not None,
-                is_held=self.lease.is_held,
-            )
-            results.append(result)
+        for test in tests:
+            try:
+                results.append(derive(test))
+            except DATA_ERRORS:
+                # A rebuild must not end without the rows of a test.
+                if self.cluster.unread:
+                    raise
+                _log.exception("a test cannot be judged and stays stale", extra={"test_id": test})
+                self.failed.add(test)
         return results
+
+    def _derive(self, test: str, rollups: RollupsOfTest) -> Result:
+        stored = self.stored[test]
+        judged = judge_test(test, stored, rollups, self.rules, self.removed.get(test, ()))
+        return Result.of(
+            judged,
+            self.rules,
+            stored,
+            self.versions[test],
+            rewrite_all=self.lease.may_lack_rows(test),
+            is_filling=self.state.building is not None,
+            is_held=self.lease.is_held,
+        )
 
     async def _store(self, results: Sequence[Result]) -> tuple[frozenset[str], AnswerChanges]:
         """Write the values that differ from the stored ones.

@@ -112,25 +112,54 @@ async def test_a_mark_stays_small_however_long_the_names_are(store: Elasticsearc
     assert len(await names(store)) == 150
 
 
-async def test_tests_that_cannot_be_judged_stop_no_other_repository(
+async def test_a_test_that_cannot_be_judged_stops_no_other_one(
     store: ElasticsearchStore, other: ElasticsearchStore
 ) -> None:
-    repositories = (GADGETS, WIDGETS)
+    repositories, tests = (GADGETS, WIDGETS), ("broken", "hinge", "latch")
     for number in range(2):
         for repository in repositories:
             await store.ensure_repository(repository)
             run = make_run(f"{repository}-{number}", commit=f"c{number}")
-            given = make_executions(run, [("t", PASSED)], after(days=number - 3))
+            given = make_executions(run, [(t, FAILED) for t in tests], after(days=number - 3))
             await store.write_results(repository, {run: given})
         if number == 0:
             await store.refresh_tests(NOON)
-            index, routing = cluster_of(store).layout.tests, routing_of(GADGETS)
-            test = derive_test_id(GADGETS, "t")
+            index, routing = cluster_of(store).layout.tests, routing_of(WIDGETS)
+            broken = derive_test_id(WIDGETS, "broken")
             change = {"doc": {"history": "{"}}
-            await ask(store, "POST", f"/{index}/_update/{test}?routing={routing}", change)
-    assert await other.refresh_tests(NOON) == 1
-    assert await other.count_stale_tests() == 1
+            await ask(store, "POST", f"/{index}/_update/{broken}?routing={routing}", change)
+    assert await other.refresh_tests(NOON) == 5
+    assert await other.count_stale_tests() == 3
+    # Its marker is handled again, and stays.
+    assert await other.refresh_tests(NOON, repository=WIDGETS) == 2
+    found = {
+        row.key.test_name: row.key.executions_count
+        for row in (await other.search_tests(ALL, Anchor(), 10)).rows
+    }
+    assert found == {"broken": 1, "hinge": 2, "latch": 2}
+    await other.prune(after(days=-1), NOON)
+    for name in ("hinge", "latch"):
+        detail = await other.get_test(WIDGETS, derive_test_id(WIDGETS, name))
+        assert detail is not None
+        assert detail.health.first_failure_at == after(days=-3)
+
+
+async def test_damaged_rollups_are_computed_again(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    for number in range(2):
+        run = make_run(str(number), commit=f"c{number}")
+        given = make_executions(run, [("t", PASSED)], after(days=number - 3))
+        await store.write_results(WIDGETS, {run: given})
+        if number == 0:
+            await store.refresh_tests(NOON)
+            index, routing = cluster_of(store).layout.tests, routing_of(WIDGETS)
+            place = f"/{index}/_doc/{derive_test_id(WIDGETS, 't')}?routing={routing}"
+            source = (await ask(store, "GET", place))["_source"]
+            ((*job, text),) = source["rollups"]
+            await ask(store, "PUT", place, {**source, "rollups": [[*job, text[:-1]]]})
+    await other.refresh_tests(NOON)
+    assert await other.count_stale_tests() == 0
     (row,) = (await other.search_tests(ALL, Anchor(), 10)).rows
     assert row.key.executions_count == 2
-    with pytest.raises(ValueError, match="unexpected end"):
-        await other.refresh_tests(NOON, repository=GADGETS)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indexing.models.executions import Conclusion
 from indexing.store import open_store
 from indexing.store.interface import Store
+from indexing.store.sqlite import refresh, refreshing
 from indexing.store.sqlite.connections import _connect
 from indexing.store.sqlite.executions import write_results
 from indexing.store.sqlite.refresh import RefreshError, refresh_some
 from indexing.store.sqlite.repositories import ensure_repository
 from indexing.store.sqlite.schema import ensure_schema
+from indexing.store.sqlite.stored_tests import StoredTest
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
 from tests.indexing.store.sqlite.steps import count_steps
 from tests.indexing.store.sqlite.test_rollups import dump
@@ -106,11 +109,11 @@ def test_stale_tests_of_others_cost_a_refresh_nothing(tmp_path: Path) -> None:
                 results = [(f"t{number}-{test}", PASSED) for test in range(tests)]
                 write_results(connection, repository, {run: make_executions(run, results, NOON)})
 
-            def refresh() -> None:
+            def refresh_one() -> None:
                 done, *_ = refresh_some(connection, 100, NOON, WIDGETS, 10, noting=False)
                 assert done == 1
 
-            costs.append(count_steps(connection, refresh))
+            costs.append(count_steps(connection, refresh_one))
     assert costs[1] < costs[0] + 200
 
 
@@ -123,36 +126,65 @@ async def load_everywhere(store: Store, number: int) -> None:
         await store.write_results(repository, {run: executions})
 
 
-async def test_a_test_that_cannot_be_judged_stops_no_other_one(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("damage", ["rollups SET state", "tests SET history"])
+async def test_a_test_whose_derived_data_are_damaged_is_computed_again(
+    tmp_path: Path, damage: str
 ) -> None:
     store = await open_store(tmp_path)
     await load_everywhere(store, 0)
-    assert await store.refresh_tests(NOON) == 600
-    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
-        connection.execute("UPDATE rollups SET state = x'7b' WHERE identity IN (5, 17, 420)")
-        connection.commit()
-    await load_everywhere(store, 1)
-    assert await store.refresh_tests(NOON) == 597
-    assert await store.count_stale_tests() == 3
-    assert [record.message for record in caplog.records] == [
-        "a test cannot be judged and stays stale"
-    ] * 3
-    # A rebuild does not read what is derived.
-    assert await store.rebuild(NOON) == 600
     await store.refresh_tests(NOON)
+    await load_everywhere(store, 1)
+    await store.refresh_tests(NOON)
+    expected = dump(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
+        connection.execute(f"UPDATE {damage} = x'7b' WHERE rowid IN (5, 17, 420)")
+        connection.execute(
+            "INSERT INTO stale_tests (test, repository_id, recompute)"
+            " SELECT id, repository_id, 0 FROM tests"
+        )
+        connection.commit()
+    assert await store.refresh_tests(NOON) == 600
     assert await store.count_stale_tests() == 0
+    assert dump(tmp_path) == expected
     await store.close()
 
 
-async def test_a_refresh_fails_if_no_test_can_be_judged(tmp_path: Path) -> None:
+def fail_for(monkeypatch: pytest.MonkeyPatch, *tests: str) -> None:
+    """Make the rules fail for these tests."""
+    run = refresh._Refresh.run
+
+    def judge(self: Any, test: StoredTest, **options: Any) -> None:
+        if not tests or test.test_name in tests:
+            raise OverflowError("no integer of SQLite")
+        run(self, test, **options)
+
+    monkeypatch.setattr(refresh._Refresh, "run", judge)
+
+
+async def test_a_test_that_cannot_be_judged_stops_no_other_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = await open_store(tmp_path)
     await load_everywhere(store, 0)
-    await store.refresh_tests(NOON)
-    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
-        connection.execute("UPDATE rollups SET state = x'7b'")
-        connection.commit()
-    await load_everywhere(store, 1)
-    with pytest.raises(RefreshError):
-        await store.refresh_tests(NOON)
+    with monkeypatch.context() as patch:
+        fail_for(patch, "t5", "t17")
+        assert await store.refresh_tests(NOON) == 596
+        assert await store.count_stale_tests() == 4
+    told = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert len({vars(record)["test_id"] for record in told}) == len(told) == 4
+    assert await store.refresh_tests(NOON) == 4
+    await store.close()
+
+
+async def test_a_refresh_fails_if_no_test_can_be_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refreshing, "_MOST_LEFT_OUT", 3)
+    store = await open_store(tmp_path)
+    await load_everywhere(store, 0)
+    with monkeypatch.context() as patch:
+        fail_for(patch)
+        with pytest.raises(RefreshError):
+            await store.refresh_tests(NOON)
+    assert await store.refresh_tests(NOON) == 600
     await store.close()

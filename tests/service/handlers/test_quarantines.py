@@ -9,34 +9,16 @@ import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
-from indexing.models.quarantines import Quarantine, QuarantineRequest, QuarantineSource
+from indexing.models.quarantines import Quarantine, QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from tests.builders import GADGETS, WIDGETS, after, make_executions, make_run
 from tests.service.front_door import LOGS, QUARANTINES, FrontDoor
-
-COUNT = 12
+from tests.service.twelve_quarantines import COUNT, add_twelve
 
 
 @pytest.fixture
 async def made(door: FrontDoor) -> list[Quarantine]:
-    """Twelve quarantines, a minute apart: for every branch, for one branch, or for a pattern."""
-    branches = (None, "main", "release/*")
-    made = [
-        await door.store.add_quarantine(
-            WIDGETS,
-            QuarantineRequest(
-                test_name=f"hinge.{number}",
-                reason=f"reason {number}",
-                branch=branches[number % 3],
-                expires_at=after(days=1) if number == 0 else None,
-                source=QuarantineSource.AUTO if number % 2 else QuarantineSource.MANUAL,
-            ),
-            after(minutes=number),
-        )
-        for number in range(COUNT)
-    ]
-    door.clock.now = after(hours=1)
-    return [added.quarantine for added in made]
+    return await add_twelve(door)
 
 
 async def names(door: FrontDoor, query: str = "") -> list[str]:

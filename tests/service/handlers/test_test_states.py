@@ -5,36 +5,19 @@ from __future__ import annotations
 import pytest
 
 from indexing.models.keys import Scope
-from indexing.models.quarantines import Quarantine, QuarantineRequest, QuarantineSource
+from indexing.models.quarantines import Quarantine
 from tests.builders import WIDGETS, after
 from tests.service.cache.quarantining import add
 from tests.service.front_door import QUARANTINES, TEST_STATES, FrontDoor
+from tests.service.twelve_quarantines import COUNT, add_twelve
 
-COUNT = 12
 # What pytest-mergify 2026.10.9 asks.
 OF_PLUGIN = "state=quarantined&branch_name=main&pipeline_name=ci&job_name=unit&per_page=100"
 
 
 @pytest.fixture
 async def made(door: FrontDoor) -> list[Quarantine]:
-    """Twelve quarantines, a minute apart: for every branch, for one branch, or for a pattern."""
-    branches = (None, "main", "release/*")
-    made = [
-        await door.store.add_quarantine(
-            WIDGETS,
-            QuarantineRequest(
-                test_name=f"hinge.{number}",
-                reason=f"reason {number}",
-                branch=branches[number % 3],
-                expires_at=after(days=1) if number == 0 else None,
-                source=QuarantineSource.AUTO if number % 2 else QuarantineSource.MANUAL,
-            ),
-            after(minutes=number),
-        )
-        for number in range(COUNT)
-    ]
-    door.clock.now = after(hours=1)
-    return [added.quarantine for added in made]
+    return await add_twelve(door)
 
 
 async def names(door: FrontDoor, query: str = "") -> list[str]:

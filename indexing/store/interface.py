@@ -286,7 +286,8 @@ class Writer(Protocol):
     ) -> int:
         """Recompute the derived data of every stale test from its executions.
 
-        With `repository`, only the stale tests there, so that no tenant waits for another.
+        With `repository`, only the stale tests there, so that no tenant waits for another. Those
+        that `rebuild` or `prune` made stale may be left to that call, so that no load waits for it.
 
         `changed` is called after each step with the answers of the API that the step changed. Only
         a call that ends without an error has reported all of its changes.

@@ -14,6 +14,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
 from indexing.store.sqlite.columns import (
     CONCLUSION_NUMBERS,
+    LATER,
     NO_PULL_NUMBER,
     NO_URL,
     text_of_pull,
@@ -54,10 +55,10 @@ def write_results(
         "INSERT INTO unmerged (test, execution) VALUES (?, ?) ON CONFLICT DO NOTHING", unmerged
     )
     # `recompute` is 0 because a merge of the new executions is enough. A test that is stale already
-    # keeps its value.
+    # keeps its value, unless nobody is going to judge it soon.
     connection.executemany(
         "INSERT INTO stale_tests (test, repository_id, recompute) VALUES (?, ?, 0)"
-        " ON CONFLICT DO NOTHING",
+        f" ON CONFLICT DO UPDATE SET recompute = 1 WHERE recompute = {LATER}",
         [(test, repository_id) for test in touched],
     )
     # One update for each job, even if its results name several commits.

@@ -10,6 +10,7 @@ import orjson
 
 from indexing.store.interface import StoreIdentity, StoreStatus
 from indexing.store.sqlite.arrivals import note_given
+from indexing.store.sqlite.columns import LATER
 from indexing.store.sqlite.events import PRUNED_BEFORE
 from indexing.store.sqlite.job_runs import drop_results
 from indexing.store.sqlite.removal import delete_executions
@@ -90,9 +91,9 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
         " WHERE e.id IN (SELECT value FROM json_each(?))"
     )
     connection.execute(
-        "INSERT INTO stale_tests (test, repository_id)"
-        f" SELECT DISTINCT t.id, t.repository_id {of_these}"
-        " ON CONFLICT DO UPDATE SET recompute = 1",
+        "INSERT INTO stale_tests (test, repository_id, recompute)"
+        f" SELECT DISTINCT t.id, t.repository_id, {LATER} {of_these}"
+        " ON CONFLICT DO UPDATE SET recompute = max(1, recompute)",
         given,
     )
     # Retention removes the evidence of automatic quarantines, so these decisions become final.
@@ -118,8 +119,9 @@ def rebuild_derived(connection: sqlite3.Connection) -> int:
     """Rebuild the n-gram indexes and mark every test as stale; return the number of tests."""
     rebuild_names(connection)
     connection.execute(
-        "INSERT INTO stale_tests (test, repository_id)"
-        " SELECT id, repository_id FROM tests WHERE true ON CONFLICT DO UPDATE SET recompute = 1"
+        "INSERT INTO stale_tests (test, repository_id, recompute)"
+        f" SELECT id, repository_id, {LATER} FROM tests WHERE true"
+        " ON CONFLICT DO UPDATE SET recompute = max(1, recompute)"
     )
     count: int = connection.execute("SELECT count(*) FROM tests").fetchone()[0]
     return count

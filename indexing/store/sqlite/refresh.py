@@ -26,6 +26,7 @@ from indexing.quarantine.decision import JudgedState, find_evidence
 from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
+from indexing.store.sqlite.columns import LATER
 from indexing.store.sqlite.events import read_pruned_before
 from indexing.store.sqlite.executions import mark_stale
 from indexing.store.sqlite.histories import forget_history, store_history
@@ -67,10 +68,12 @@ _STALE: Final = (
     f" WHERE u.test = s.test AND NOT s.recompute LIMIT {_EXECUTIONS_AT_ONCE}))"
     " FROM stale_tests s"
 )
-_OF_ALL: Final = " WHERE true"
+_THESE: Final = "s.test NOT IN (SELECT value FROM json_each(?))"
+_OF_ALL: Final = f" WHERE {_THESE} ORDER BY s.test LIMIT ?"
 _OF_REPOSITORY: Final = (
     " INDEXED BY stale_tests_by_repository"
     " WHERE s.repository_id = (SELECT r.id FROM repositories r WHERE r.key = ?)"
+    f" AND s.recompute < {LATER} AND {_THESE} ORDER BY s.recompute, s.test LIMIT ?"
 )
 
 
@@ -92,7 +95,9 @@ def refresh_some(
     noting: bool,
     left_out: Collection[int] = (),
 ) -> tuple[int, bool, list[AnswerChanges]]:
-    """Refresh the first `limit` stale tests, of one repository or of all, without `left_out`.
+    """Refresh the first `limit` stale tests without `left_out`, of one repository or of all.
+
+    Of one repository, those are left that a rebuild or a prune marked, which refreshes them itself.
 
     Returns the number of tests, whether more may be stale, and, if `noting`, what changed in the
     answers of the API. Starts no further test if the transaction would take more than `seconds`.
@@ -103,8 +108,7 @@ def refresh_some(
     changes: list[AnswerChanges] = []
     deadline = time.monotonic() + seconds * _SHARE_BEFORE_WRITING
     stale = connection.execute(
-        f"{_STALE}{_OF_ALL if repository is None else _OF_REPOSITORY}"
-        " AND s.test NOT IN (SELECT value FROM json_each(?)) ORDER BY s.test LIMIT ?",
+        f"{_STALE}{_OF_ALL if repository is None else _OF_REPOSITORY}",
         (
             *([] if repository is None else [repository.key]),
             orjson.dumps(list(left_out)).decode(),

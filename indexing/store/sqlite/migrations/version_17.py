@@ -1,7 +1,7 @@
-"""Version 17: the stale tests of a repository are found without reading those of all others.
+"""Version 17: a load finds the stale tests that it has to judge without reading all others.
 
-A rebuild or a prune marks the tests of every repository. Meanwhile, each load read all of them to
-find its own.
+A rebuild or a prune marks the tests of every repository. Meanwhile, each load read all of these to
+find those of its own repository, and judged them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ ALTER TABLE stale_tests RENAME TO former_stale_tests;
 CREATE TABLE stale_tests (
     test INTEGER PRIMARY KEY REFERENCES tests (id),
     repository_id INTEGER NOT NULL REFERENCES repositories (id),
-    -- 0 if a merge of the new executions is enough.
+    -- 0: a merge of the new executions is enough. 1: compute the test from all executions.
+    -- 2: the same, but loads leave it to the rebuild or prune that marked it.
     recompute INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 INSERT INTO stale_tests (test, repository_id, recompute)
     SELECT t.id, t.repository_id, s.recompute
     FROM former_stale_tests s JOIN tests t ON t.id = s.test;
 DROP TABLE former_stale_tests;
-CREATE INDEX stale_tests_by_repository ON stale_tests (repository_id, test);
+CREATE INDEX stale_tests_by_repository ON stale_tests (repository_id, recompute, test);
 """
 
 

@@ -69,7 +69,7 @@ async def test_a_rebuild_writes_nothing_for_a_test_that_is_right(tmp_path: Path)
         connection.set_trace_callback(
             lambda statement: None if statement.startswith("SELECT") else written.append(statement)
         )
-        assert refresh_some(connection, tests, NOON, WIDGETS, 10, noting=False)[0] == tests > 0
+        assert refresh_some(connection, tests, NOON, None, 10, noting=False)[0] == tests > 0
     # They remove the markers.
     assert len(written) == 2 * tests
     assert all(statement.startswith("DELETE FROM") for statement in written)

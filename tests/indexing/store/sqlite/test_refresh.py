@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from indexing.models.executions import Conclusion
+from indexing.models.paging import Anchor
+from indexing.models.tests import TestQuery
 from indexing.store import open_store
 from indexing.store.interface import Store
-from indexing.store.sqlite import refresh, refreshing
-from indexing.store.sqlite.connections import _connect
+from indexing.store.sqlite import maintenance, refresh, refreshing
+from indexing.store.sqlite.connections import Connections, _connect
 from indexing.store.sqlite.executions import write_results
 from indexing.store.sqlite.refresh import RefreshError, refresh_some
 from indexing.store.sqlite.repositories import ensure_repository
@@ -187,4 +189,27 @@ async def test_a_refresh_fails_if_no_test_can_be_judged(
         with pytest.raises(RefreshError):
             await store.refresh_tests(NOON)
     assert await store.refresh_tests(NOON) == 600
+    await store.close()
+
+
+async def test_a_load_judges_no_tests_that_a_rebuild_is_to_judge(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    for number in range(2):
+        await load_everywhere(store, number)
+    await store.refresh_tests(NOON)
+    rebuilding = Connections.open(tmp_path / "mergewatch.db")
+    assert await rebuilding.write(maintenance.rebuild_derived) == 600
+    await rebuilding.close()
+    run = make_run("new", commit="new")
+    uploaded = make_executions(run, [("t5", FAILED), ("new", PASSED)], after(hours=-1))
+    await store.write_results(WIDGETS, {run: uploaded})
+    assert await store.refresh_tests(NOON, repository=WIDGETS) == 2
+    assert await store.count_stale_tests() == 599
+    page = await store.search_tests(TestQuery(WIDGETS, ("t5", "new")), Anchor(), 10)
+    found = {row.key.test_name: row.key.executions_count for row in page.rows}
+    assert found == {"new": 1, "t5": 3}
+    assert await store.refresh_tests(NOON) == 599
+    rebuilt = dump(tmp_path)
+    await store.rebuild(NOON)
+    assert dump(tmp_path) == rebuilt
     await store.close()

@@ -42,9 +42,11 @@ def create() -> None:
 @index.command()
 def rebuild() -> None:
     """Recompute all derived data from the stored executions."""
+    settings = load_settings()
+    _require_store(settings)
     with progress_meters() as meters:
         judged = judging_steps(meters)
-        count = with_store(lambda store: store.rebuild(now(), judged))
+        count = with_store(lambda store: store.rebuild(now(), judged), settings)
     click.echo(f"rebuilt {count} tests", err=True)
 
 
@@ -60,6 +62,7 @@ def prune(run_id: str | None) -> None:
     if run_id is not None:
         _prune_for_service(settings, run_id)
         return
+    _require_store(settings)
     moment = now()
     before = moment - timedelta(days=settings.retention_days)
     rollups_before = moment - timedelta(days=settings.rollup_days)
@@ -99,10 +102,7 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
     Also shows the last prune. The exit status is 1 if there is no store.
     """
     settings = load_settings()
-    versions = asyncio.run(find_versions(settings.store))
-    if versions is None:
-        # Opening the store would create it.
-        raise click.ClickException(f"{_missing(settings)}; `mergewatch index create` creates it")
+    versions = _require_store(settings)
     if versions.stored == versions.known:
         counts, run = with_store(_read_status, settings)
         print_status({**asdict(counts), "last_prune": run}, as_json=as_json)
@@ -125,10 +125,18 @@ async def _read_status(store: Store) -> tuple[StoreStatus, PruneRun | None]:
     return await store.get_status(), await store.get_prune_run()
 
 
-def _missing(settings: Settings) -> str:
-    if settings.elasticsearch_url:
-        return f"Elasticsearch has no store with the prefix {settings.elasticsearch_prefix}"
-    return f"there is no store in {settings.data_dir}"
+def _require_store(settings: Settings) -> StoreVersions:
+    """Return the versions of the store; fail if there is none, because opening it would create it.
+
+    A store in the wrong place would look as if there was nothing to do.
+    """
+    versions = asyncio.run(find_versions(settings.store))
+    if versions is None:
+        where = f"there is no store in {settings.data_dir}"
+        if settings.elasticsearch_url:
+            where = f"Elasticsearch has no store with the prefix {settings.elasticsearch_prefix}"
+        raise click.ClickException(f"{where}; `mergewatch index create` creates it")
+    return versions
 
 
 def _named(versions: StoreVersions) -> dict[str, int]:

@@ -11,6 +11,7 @@ import click
 from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
 from mergewatch.client.bodies import Event, StreamedEvent
+from mergewatch.client.errors import ProblemError
 from mergewatch.client.filters import EventSelection, Outcome
 from mergewatch.client.rows import FollowedEvents
 from service.cli.output import visible
@@ -28,6 +29,7 @@ from service.cli.remote.rows import (
 )
 from service.schemas.limits import MAX_PER_PAGE
 
+_MALFORMED: Final = 400
 _OUTCOMES: Final = ("success", "failure", "pending", "neutral")
 _OPTIONS: Final = {
     "pull_request": "--pull-request",
@@ -171,10 +173,16 @@ def _follow(
             async with aclosing(checked.pages()) as pages:
                 await anext(pages)
         followed = client.follow_events(str(repository), after)
+        is_known = True
         try:
             last_id = await show(followed)
+        except ProblemError as error:
+            # After a restore of the store, the stream does not know the id any more.
+            is_known = error.status != _MALFORMED
+            raise
         finally:
-            last_id = last_id or followed.last_id
+            if is_known:
+                last_id = last_id or followed.last_id
 
     try:
         with_service(work, _OPTIONS)

@@ -24,8 +24,8 @@ def test_a_missing_store_is_named_and_not_created(
 ) -> None:
     monkeypatch.setenv("MERGEWATCH_ELASTICSEARCH_PREFIX", "missing")
     # The second time, it still is.
-    for words in (("index", "status"), ("index", "status", "--json")):
-        shown = command(*words, code=1)
+    for words in (["status"], ["status", "--json"], ["prune"], ["rebuild"]):
+        shown = command("index", *words, code=1)
         assert shown.stdout == ""
         assert "no store" in shown.stderr
         assert "`mergewatch index create`" in shown.stderr

@@ -80,6 +80,15 @@ async def test_a_stream_without_events_ends_with_the_id_where_it_began() -> None
     assert "to go on from here: --follow --after first\n" in result.stderr
 
 
+async def test_an_id_that_the_stream_does_not_know_any_more_is_not_recommended() -> None:
+    began = chunked("text/event-stream", b"id: first\nretry: 0\n\n", ended=True)
+    refused = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+    async with byte_server(began, refused, b"") as (url, _):
+        result = await follow(url)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "to go on" not in result.stderr
+
+
 async def test_a_stream_that_never_opened_has_no_id_to_resume_after() -> None:
     refused = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
     async with byte_server(refused, b"") as (url, _):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Final
@@ -149,22 +150,6 @@ def _follow(
     def write(each: StreamedEvent) -> str:
         return write_json(each.event) if as_json else _write_line(each.event)
 
-    async def show(followed: FollowedEvents) -> str | None:
-        """Print the events up to the limit, and return the id of the last printed one."""
-        left = limit
-        async with aclosing(followed.pages()) as pages:
-            async for page in pages:
-                shown = [each for each in page if _matches(each.event, filters)][:left]
-                if shown:
-                    # `echo` flushes, so a pipe gets the events at once.
-                    click.echo("\n".join(map(write, shown)))
-                if left is not None:
-                    left -= len(shown)
-                    if not left:
-                        # The rest of the page is not printed.
-                        return shown[-1].id
-        return None
-
     async def work(client: AsyncClient) -> None:
         nonlocal last_id
         if any(value != () for value in filters.values()):
@@ -175,7 +160,7 @@ def _follow(
         followed = client.follow_events(str(repository), after)
         is_known = True
         try:
-            last_id = await show(followed)
+            last_id = await _show(followed, filters, limit, write)
         except ProblemError as error:
             # After a restore of the store, the stream does not know the id any more.
             is_known = error.status != _MALFORMED
@@ -189,6 +174,28 @@ def _follow(
     finally:
         if last_id is not None:
             click.echo(f"to go on from here: --follow --after {visible(last_id)}", err=True)
+
+
+async def _show(
+    followed: FollowedEvents,
+    filters: EventSelection,
+    limit: int | None,
+    write: Callable[[StreamedEvent], str],
+) -> str | None:
+    """Print the events up to the limit, and return the id of the last printed one."""
+    left = limit
+    async with aclosing(followed.pages()) as pages:
+        async for page in pages:
+            shown = [each for each in page if _matches(each.event, filters)][:left]
+            if shown:
+                # `echo` flushes, so a pipe gets the events at once.
+                click.echo("\n".join(map(write, shown)))
+            if left is not None:
+                left -= len(shown)
+                if not left:
+                    # The rest of the page is not printed.
+                    return shown[-1].id
+    return None
 
 
 def _matches(event: Event, filters: EventSelection) -> bool:

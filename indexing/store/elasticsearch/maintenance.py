@@ -82,7 +82,7 @@ async def prune(
     marked = [
         each
         for routing, tests in touched.items()
-        for each in await dirty_markers.mark_before(cluster, routing, tests)
+        for each in await dirty_markers.mark_before(cluster, routing, tests, later=True)
     ]
     await cluster.control.change(lambda state: advance(state, until))
     await _drop_slices(cluster, layout.events, before)
@@ -107,7 +107,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
     serving, _ = await run_both(begin_generation(cluster, generation), _count_runs(cluster))
     # Only now list the repositories that the new generation needs: any later one is written to it.
     for routing in await list_repositories(cluster):
-        await dirty_markers.mark_repository(cluster, routing)
+        await dirty_markers.mark_repository(cluster, routing, later=True)
     filled = frozenset({cluster.layout.identities_of(generation)})
     count = await refresh_tests(replace(cluster, unread=filled), now, progress)
     await end_generation(cluster, generation, serving)

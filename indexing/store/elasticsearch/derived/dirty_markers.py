@@ -30,6 +30,9 @@ from indexing.store.elasticsearch.derived.arrivals import (
 from indexing.store.elasticsearch.tests import RemovedBound
 from indexing.yielding import LoopYielder
 
+# The ids of markers that a rebuild or a prune made begin with this. It judges their tests itself,
+# so that loads need not.
+_LATER: Final = "later-"
 # The deadline of a marker before its change: longer than a write can take with all its retries.
 AHEAD_SECONDS: Final = 900
 
@@ -82,13 +85,18 @@ class DirtyMarker:
     size: int = 0
 
     @property
+    def is_for_later(self) -> bool:
+        """Whether loads leave it to the rebuild or prune that made it."""
+        return self.id.startswith(_LATER)
+
+    @property
     def is_over(self) -> bool:
         """Whether its change is done, or its deadline has passed."""
         return self.ahead_until <= time.time()
 
 
-def new_marker_id() -> str:
-    return uuid.uuid4().hex
+def new_marker_id(*, later: bool = False) -> str:
+    return f"{_LATER if later else ''}{uuid.uuid4().hex}"
 
 
 async def write_markers(cluster: Cluster, operations: Sequence[Operation]) -> None:
@@ -131,10 +139,13 @@ def marker_operation(
     return Operation("index", cluster.layout.stale, marker_id, None, source)
 
 
-async def mark_repository(cluster: Cluster, routing: str, *, ahead: bool = False) -> None:
-    """Mark all tests of a repository as dirty."""
+async def mark_repository(
+    cluster: Cluster, routing: str, *, ahead: bool = False, later: bool = False
+) -> None:
+    """Mark all tests of a repository as dirty; with `later`, loads leave them to the caller."""
     # The fixed id keeps one marker for each repository.
-    marker = marker_operation(cluster, f"all-{routing}", routing, None, ahead=ahead)
+    marker_id = f"{_LATER if later else ''}all-{routing}"
+    marker = marker_operation(cluster, marker_id, routing, None, ahead=ahead)
     await write_markers(cluster, [marker])
 
 
@@ -147,10 +158,15 @@ class MarkedTests:
     tests: Sequence[str]
 
 
-async def mark_before(cluster: Cluster, routing: str, tests: Sequence[str]) -> list[MarkedTests]:
-    """Mark tests before a change; call `mark_after` once the change is done."""
+async def mark_before(
+    cluster: Cluster, routing: str, tests: Sequence[str], *, later: bool = False
+) -> list[MarkedTests]:
+    """Mark tests before a change; call `mark_after` once the change is done.
+
+    With `later`, loads leave them to the caller.
+    """
     marked = [
-        MarkedTests(new_marker_id(), routing, tests[start : start + _TESTS_A_PAGE])
+        MarkedTests(new_marker_id(later=later), routing, tests[start : start + _TESTS_A_PAGE])
         for start in range(0, len(tests), _TESTS_A_PAGE)
     ]
     await _write_marked(cluster, marked, ahead=True)
@@ -175,9 +191,10 @@ async def read_markers(
 ) -> tuple[list[DirtyMarker], bool]:
     """Return markers of one repository or of all, by repository, and whether there are more.
 
-    Leaves out those in `handled`. Stops early if the markers name very many tests or are large.
-    Refresh the index of executions after this call, not before: otherwise a refresh may miss an
-    execution that was stored in between, and still delete its marker.
+    Those of one repository are without those that a rebuild or a prune judges itself. Leaves out
+    those in `handled`. Stops early if the markers name very many tests or are large. Refresh the
+    index of executions after this call, not before: otherwise a refresh may miss an execution that
+    was stored in between, and still delete its marker.
     """
     await cluster.connection.refresh(cluster.layout.stale)
     search = marker_search(cluster, routing)
@@ -205,16 +222,22 @@ def marker_search(cluster: Cluster, routing: str | None) -> Search:
         "seq_no_primary_term": True,
     }
     if routing is not None:
-        body["query"] = {"term": {"repository_id": routing}}
+        body["query"] = _of_loads(routing)
     return Search(cluster.layout.stale, body)
 
 
 def other_markers_search(cluster: Cluster, routing: str, ids: Collection[str]) -> Search:
     """Return the search that finds out whether the repository has other markers than these."""
     mine = {"ids": {"values": [*ids]}}
-    query = {"bool": {"filter": [{"term": {"repository_id": routing}}], "must_not": [mine]}}
+    query = {"bool": {"filter": [_of_loads(routing)], "must_not": [mine]}}
     body = {"size": 1, "_source": False, "track_total_hits": False, "query": query}
     return Search(cluster.layout.stale, body)
+
+
+def _of_loads(routing: str) -> dict[str, Any]:
+    """Return the query for the markers of a repository that are not for later."""
+    later = {"prefix": {"mark": _LATER}}
+    return {"bool": {"filter": [{"term": {"repository_id": routing}}], "must_not": [later]}}
 
 
 async def parse_markers(documents: Iterable[Document]) -> list[DirtyMarker]:
@@ -295,7 +318,8 @@ async def spell_out(cluster: Cluster, marker: DirtyMarker) -> None:
     async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=marker.routing):
         if hits:
             tests = [hit["_id"] for hit in hits]
-            part = marker_operation(cluster, new_marker_id(), marker.routing, tests)
+            marker_id = new_marker_id(later=marker.is_for_later)
+            part = marker_operation(cluster, marker_id, marker.routing, tests)
             await write_markers(cluster, [part])
     await bulk.send(cluster.connection, dropping(cluster, [marker]), visible=False)
 

@@ -29,5 +29,5 @@ async def fill_rows(cluster: Cluster, now: datetime) -> None:
     ):
         found += (bucket["key"]["repository_id"] for bucket in buckets)
     for routing in found:
-        await dirty_markers.mark_repository(cluster, routing)
+        await dirty_markers.mark_repository(cluster, routing, later=True)
     await refresh_tests(cluster, now)

@@ -163,3 +163,26 @@ async def test_damaged_rollups_are_computed_again(
     assert await other.count_stale_tests() == 0
     (row,) = (await other.search_tests(ALL, Anchor(), 10)).rows
     assert row.key.executions_count == 2
+
+
+async def test_a_load_judges_no_tests_that_a_rebuild_is_to_judge(
+    store: ElasticsearchStore, other: ElasticsearchStore
+) -> None:
+    names_of_all = [f"t{number}" for number in range(30)]
+    await load_names(store, names_of_all)
+    cluster, routing = cluster_of(store), routing_of(WIDGETS)
+    await dirty_markers.mark_repository(cluster, routing, later=True)
+    run = make_run("new", commit="new")
+    given = make_executions(run, [("t5", FAILED), ("new", PASSED)], after(hours=1))
+    await other.write_results(WIDGETS, {run: given})
+    assert await other.refresh_tests(NOON, repository=WIDGETS) == 2
+    found = {
+        row.key.test_name: row.key.executions_count
+        for row in (await other.search_tests(ALL, Anchor(), 100)).rows
+    }
+    assert found == {**dict.fromkeys(names_of_all, 1), "t5": 2, "new": 1}
+    assert (await other.get_status()).stale_tests == 31
+    # Nor does another process, which searches for the markers.
+    assert await store.refresh_tests(NOON, repository=WIDGETS) == 0
+    assert await store.refresh_tests(NOON) == 31
+    assert await store.count_stale_tests() == 0

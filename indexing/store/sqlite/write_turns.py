@@ -2,7 +2,7 @@
 
 With SQLite's own wait, a process looks up to 100 ms later whether the file is free. By then, one
 with much to write has begun its next transaction, again and again. So a process that waits looks
-each millisecond, and one that has held the file for long leaves it alone before it begins again.
+twice each millisecond. One that has held the file for long leaves it alone before it begins again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import threading
 import time
 from typing import Final
 
-LOOK_SECONDS: Final = 0.001
+LOOK_SECONDS: Final = 0.0005
 # After a transaction that takes longer than this, the next one comes later by the pause.
 LONG_SECONDS: Final = 0.01
-PAUSE_SECONDS: Final = 0.0025
+PAUSE_SECONDS: Final = 0.0012
 
 
 class WriteTurns:

@@ -254,12 +254,11 @@ def _read_result(facts: _Facts, span: ReceivedSpan) -> tuple[Conclusion, bool]:
     conclusion = _read_conclusion(facts, span)
     is_flaky = facts.get(names.TEST_IS_FLAKY) is True
     was_retried = bool(facts.integer(names.TEST_RETRY_COUNT))
-    if conclusion is Conclusion.FAILED and is_flaky and was_retried:
-        # The plugin for pytest states the result of the first attempt.
-        return Conclusion.PASSED, True
     if facts.text(names.TEST_FRAMEWORK) == "pytest":
-        # Its plugin also counts the attempts of a test that passed each time, but whose teardown
-        # failed. Other plugins state a result that followed from the last attempt.
+        if conclusion is Conclusion.FAILED and is_flaky and was_retried:
+            # Its plugin states the result of the first attempt, others that of the last one.
+            return Conclusion.PASSED, True
+        # It also counts the attempts of a test that passed each time, but whose teardown failed.
         was_retried = False
     needed_retries = is_flaky or was_retried or facts.get(names.TEST_NEEDED_RETRIES) is True
     return conclusion, needed_retries and conclusion is Conclusion.PASSED

@@ -30,8 +30,8 @@ OUTCOMES: Final = {number: outcome for outcome, number in OUTCOME_NUMBERS.items(
 NO_PULL_NUMBER: Final = -1
 NO_URL: Final = ""
 
-# The value of `stale_tests.recompute` of a test that a rebuild or a prune has marked. It judges the
-# test itself, so that a load need not.
+# The value of `stale_tests.recompute` of a test that a rebuild or a prune has marked and is going
+# to judge, so that a load need not.
 LATER: Final = 2
 
 

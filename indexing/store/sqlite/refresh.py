@@ -14,6 +14,7 @@ import orjson
 
 from indexing.errors import DATA_ERRORS
 from indexing.globs import matches
+from indexing.health.history import read_history
 from indexing.health.observations import Judgement
 from indexing.health.recovery import Recovery
 from indexing.health.rollup_text import read_recovery, write_recovery
@@ -134,15 +135,22 @@ def refresh_some(
     return len(refreshed), is_more, changes
 
 
-def forget_derived(connection: sqlite3.Connection, test: int) -> None:
-    """Forget what is derived of a test, and mark it to be computed from all of its executions.
+def mark_damaged(connection: sqlite3.Connection, test: int) -> None:
+    """Mark a test to be computed from all of its executions, after a failure.
 
-    Its history is computed from its daily rows then.
+    If its history cannot be read, it is computed from the daily rows.
     """
-    forget_history(connection, test)
-    connection.execute(
-        "UPDATE tests SET history = NULL, lasting_verdicts = NULL WHERE id = ?", (test,)
-    )
+    history, lasting = connection.execute(
+        "SELECT history, lasting_verdicts FROM tests WHERE id = ?", (test,)
+    ).fetchone()
+    try:
+        if history is not None:
+            read_history(history, lasting)
+    except DATA_ERRORS:
+        forget_history(connection, test)
+        connection.execute(
+            "UPDATE tests SET history = NULL, lasting_verdicts = NULL WHERE id = ?", (test,)
+        )
     mark_stale(connection, [test])
 
 

@@ -18,7 +18,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Steps
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS
-from indexing.store.sqlite.refresh import RefreshError, forget_derived, refresh_some
+from indexing.store.sqlite.refresh import RefreshError, mark_damaged, refresh_some
 
 _TESTS_A_STEP: Final = 200
 # More of them are no accident of a few rows, and each costs some transactions and a traceback.
@@ -42,7 +42,7 @@ async def refresh_in_steps(
     total, more = 0, True
     # How many tests are refreshed one by one, because one of them fails.
     singly = 0
-    forgotten: set[int] = set()
+    marked: set[int] = set()
     left_out: set[int] = set()
     while more:
         step = partial(
@@ -62,9 +62,9 @@ async def refresh_in_steps(
                 singly = len(error.tests)
                 continue
             (test,) = error.tests
-            if test not in forgotten:
-                forgotten.add(test)
-                await connections.write(partial(forget_derived, test=test))
+            if test not in marked:
+                marked.add(test)
+                await connections.write(partial(mark_damaged, test=test))
                 continue
             if len(left_out) == _MOST_LEFT_OUT:
                 raise

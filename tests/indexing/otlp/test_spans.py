@@ -279,6 +279,13 @@ def test_a_test_that_pytest_runs_again_needed_retries_if_it_both_failed_and_pass
     assert has_failure is (conclusion is Conclusion.FAILED)
 
 
+def test_the_result_of_another_framework_is_that_of_the_last_attempt() -> None:
+    attributes = {**_RESCUED, "test.framework": "vitest", "cicd.test.retry_count": 1}
+    assert read_execution(make_span(attributes=attributes)).needed_retries
+    failed = read_execution(make_span(result="failed", attributes=attributes))
+    assert (failed.conclusion, failed.needed_retries) == (Conclusion.FAILED, False)
+
+
 def test_a_span_says_more_than_its_resource() -> None:
     found = read(make_span(attributes={"cicd.pipeline.task.name": "lint"}))
     assert found is not None

@@ -186,18 +186,40 @@ async def _write_marked(cluster: Cluster, marked: Iterable[MarkedTests], *, ahea
     await write_markers(cluster, markers)
 
 
+async def mark_again(
+    cluster: Cluster, handled: Iterable[DirtyMarker], failed: Collection[str]
+) -> None:
+    """Mark those of the failed tests that these markers name, before the markers are deleted."""
+    operations = []
+    for marker in handled:
+        tests = frozenset(failed).intersection(marker.tests or ())
+        if tests:
+            bounds = frozenset(each for each in marker.follow_up.bounds if each[0] in tests)
+            follow_up = FollowUp(bounds) if bounds else NO_FOLLOW_UP
+            marker_id = new_marker_id(later=marker.is_for_later)
+            operations.append(
+                marker_operation(cluster, marker_id, marker.routing, tests, follow_up=follow_up)
+            )
+    if operations:
+        await write_markers(cluster, operations)
+
+
 async def read_markers(
-    cluster: Cluster, routing: str | None, handled: Collection[DirtyMarker] = ()
+    cluster: Cluster,
+    routing: str | None,
+    handled: Collection[DirtyMarker] = (),
+    *,
+    with_later: bool = True,
 ) -> tuple[list[DirtyMarker], bool]:
     """Return markers of one repository or of all, by repository, and whether there are more.
 
-    Those of one repository are without those that a rebuild or a prune judges itself. Leaves out
-    those in `handled`. Stops early if the markers name very many tests or are large. Refresh the
-    index of executions after this call, not before: otherwise a refresh may miss an execution that
-    was stored in between, and still delete its marker.
+    Leaves out those in `handled` and, without `with_later`, those of a rebuild or a prune. Stops
+    early if the markers name very many tests or are large. Refresh the index of executions after
+    this call, not before: otherwise a refresh may miss an execution that was stored in between, and
+    still delete its marker.
     """
     await cluster.connection.refresh(cluster.layout.stale)
-    search = marker_search(cluster, routing)
+    search = marker_search(cluster, routing, with_later=with_later)
     markers: list[DirtyMarker] = []
     more = False
     tests = size = 0
@@ -214,7 +236,7 @@ async def read_markers(
     return markers, more
 
 
-def marker_search(cluster: Cluster, routing: str | None) -> Search:
+def marker_search(cluster: Cluster, routing: str | None, *, with_later: bool = True) -> Search:
     """Return the search for the first page of markers."""
     body: dict[str, Any] = {
         "size": _MARKERS_A_PAGE,
@@ -222,7 +244,8 @@ def marker_search(cluster: Cluster, routing: str | None) -> Search:
         "seq_no_primary_term": True,
     }
     if routing is not None:
-        body["query"] = _of_loads(routing)
+        of_all = {"term": {"repository_id": routing}}
+        body["query"] = of_all if with_later else _of_loads(routing)
     return Search(cluster.layout.stale, body)
 
 

@@ -129,7 +129,12 @@ class _Refresh:
     async def _handle_found(self, routing: str | None, lease: RefreshLease | None) -> bool:
         """Handle the markers of one repository or of all; return whether there are more."""
         # Markers before a change are not deleted, so handle each of them only once in this call.
-        markers, more = await dirty_markers.read_markers(self.cluster, routing, self.met)
+        # A load leaves the markers of a rebuild or prune to it, unless that ended badly: the next
+        # holder of the lease has to write the rows that it left out.
+        with_later = lease is None or (lease.is_held and not lease.is_clean)
+        markers, more = await dirty_markers.read_markers(
+            self.cluster, routing, self.met, with_later=with_later
+        )
         self.met.update(marker for marker in markers if not marker.is_over)
         unnamed = any(marker.tests is None for marker in markers)
         if unnamed or sum(len(marker.tests or ()) for marker in markers) > SMALL_WRITE:
@@ -205,9 +210,11 @@ class _Refresh:
                     await self._show(hidden, waiting)
             await self._show(hidden, waiting)
         handled = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
-        finished = [marker for marker in handled if failed.isdisjoint(marker.tests or ())]
-        # The markers of tests that cannot be judged stay.
-        self.met.update(marker for marker in handled if marker not in finished)
+        # Tests that cannot be judged stay marked, and no others.
+        stuck = [marker for marker in handled if failed.issuperset(marker.tests or (None,))]
+        self.met.update(stuck)
+        finished = [marker for marker in handled if marker not in stuck]
+        await dirty_markers.mark_again(self.cluster, finished, failed)
         dropping = dirty_markers.dropping(self.cluster, finished)
         if is_last and not more:
             lease.end_with(dropping)

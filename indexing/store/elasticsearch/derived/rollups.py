@@ -116,13 +116,13 @@ async def merge_tests(
     def merge_all() -> dict[str, RollupsOfTest]:
         merged: dict[str, RollupsOfTest] = {}
         for test, rollups in stored.items():
-            first = None
-            if tests[test].is_new:
-                first = find_first_pass(arrivals[test], branch, failed_runs, final_until)
-            if first is not None:
-                merged[test] = first
-                continue
             with suppress(InexactMergeError, *DATA_ERRORS):
+                first = None
+                if tests[test].is_new:
+                    first = find_first_pass(arrivals[test], branch, failed_runs, final_until)
+                if first is not None:
+                    merged[test] = first
+                    continue
                 merged[test] = merge_test(
                     test,
                     rollups,

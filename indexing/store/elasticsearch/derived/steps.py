@@ -20,7 +20,7 @@ from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both
-from indexing.store.elasticsearch.client.connection import Version
+from indexing.store.elasticsearch.client.connection import Document, Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import changes, notices, observations, run_counts
@@ -94,7 +94,7 @@ class Step:
     computing: asyncio.Lock
     hidden: set[str] | None
     recount: list[str] = field(default_factory=list)
-    # The tests whose data make the rules fail.
+    # The tests that cannot be judged.
     failed: set[str] = field(default_factory=set)
 
     @classmethod
@@ -127,7 +127,7 @@ class Step:
             failed_runs,
         )
         found = {test: documents.tests[test] for test in tests if test in documents.tests}
-        stored_tests = {test: test_of(document.source) for test, document in found.items()}
+        stored_tests, failed = _parse_tests(cluster, found)
         await _give_way(cluster, len(found))
         merged = await merge_tests(cluster, observed, stored_tests, work.new, failed_runs)
         others = [test for test in stored_tests if test not in merged]
@@ -147,6 +147,7 @@ class Step:
             counting,
             computing,
             hidden,
+            failed=failed,
         )
 
     async def run(self) -> AsyncIterator[Done]:
@@ -210,7 +211,7 @@ class Step:
                 # A rebuild must not end without the rows of a test.
                 if self.cluster.unread:
                     raise
-                _log.exception("a test cannot be judged and stays stale", extra={"test_id": test})
+                _note_failure(test)
                 self.failed.add(test)
         return results
 
@@ -346,6 +347,28 @@ class Step:
         index = self.cluster.layout.identities_of(state.identities)
         if index in indices:
             raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
+
+
+def _parse_tests(
+    cluster: Cluster, documents: Mapping[str, Document]
+) -> tuple[dict[str, StoredTest], set[str]]:
+    """Return the stored tests, and those that cannot be read."""
+    stored: dict[str, StoredTest] = {}
+    failed: set[str] = set()
+    for test, document in documents.items():
+        try:
+            stored[test] = test_of(document.source)
+        except DATA_ERRORS:
+            if cluster.unread:
+                raise
+            _note_failure(test)
+            failed.add(test)
+    return stored, failed
+
+
+def _note_failure(test: str) -> None:
+    """Log the error that is being handled."""
+    _log.exception("a test cannot be judged and stays stale", extra={"test_id": test})
 
 
 async def _give_way(cluster: Cluster, tests: int) -> None:

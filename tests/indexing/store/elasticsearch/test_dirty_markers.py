@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import orjson
 import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
+from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived.steps import Step
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import (
     GADGETS,
@@ -22,6 +27,7 @@ from tests.builders import (
 )
 from tests.indexing.store.elasticsearch.inspection import (
     ALL,
+    KilledError,
     ask,
     cluster_of,
     names,
@@ -129,9 +135,10 @@ async def test_a_test_that_cannot_be_judged_stops_no_other_one(
             change = {"doc": {"history": "{"}}
             await ask(store, "POST", f"/{index}/_update/{broken}?routing={routing}", change)
     assert await other.refresh_tests(NOON) == 5
-    assert await other.count_stale_tests() == 3
-    # Its marker is handled again, and stays.
-    assert await other.refresh_tests(NOON, repository=WIDGETS) == 2
+    # Only this test stays marked.
+    assert await other.count_stale_tests() == 1
+    assert await other.refresh_tests(NOON, repository=WIDGETS) == 0
+    assert await other.count_stale_tests() == 1
     found = {
         row.key.test_name: row.key.executions_count
         for row in (await other.search_tests(ALL, Anchor(), 10)).rows
@@ -186,3 +193,32 @@ async def test_a_load_judges_no_tests_that_a_rebuild_is_to_judge(
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 0
     assert await store.refresh_tests(NOON) == 31
     assert await store.count_stale_tests() == 0
+
+
+async def test_the_next_load_completes_a_prune_that_was_killed_before_it_wrote_rows(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    for days in (-20, -1):
+        run = make_run(str(days), commit=str(days))
+        given = make_executions(run, [("t", FAILED)], after(days=days))
+        await store.write_results(WIDGETS, {run: given})
+    await store.refresh_tests(NOON)
+    write_rows = Step._write_rows
+
+    async def die(self: Step, rows: Sequence[Operation], listed: Sequence[Operation]) -> Any:
+        if rows:
+            raise KilledError
+        return await write_rows(self, rows, listed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "_write_rows", die)
+        with pytest.raises(KilledError):
+            await store.prune(after(days=-10), NOON)
+    run = make_run("other", commit="other")
+    await other.write_results(WIDGETS, {run: make_executions(run, [("u", PASSED)], NOON)})
+    await other.refresh_tests(NOON, repository=WIDGETS)
+    await other.prune(after(days=-10), NOON)
+    rows = (await other.search_tests(ALL, Anchor(), 10)).rows
+    await other.rebuild(NOON)
+    assert (await other.search_tests(ALL, Anchor(), 10)).rows == rows

@@ -168,13 +168,22 @@ async def test_a_test_that_cannot_be_judged_stops_no_other_one(
 ) -> None:
     store = await open_store(tmp_path)
     await load_everywhere(store, 0)
+    await store.refresh_tests(NOON)
+    expected = dump(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
+        connection.execute(
+            "INSERT INTO stale_tests (test, repository_id) SELECT id, repository_id FROM tests"
+        )
+        connection.commit()
     with monkeypatch.context() as patch:
         fail_for(patch, "t5", "t17")
         assert await store.refresh_tests(NOON) == 596
         assert await store.count_stale_tests() == 4
     told = [record for record in caplog.records if record.levelname == "ERROR"]
     assert len({vars(record)["test_id"] for record in told}) == len(told) == 4
+    assert dump(tmp_path) == expected
     assert await store.refresh_tests(NOON) == 4
+    assert dump(tmp_path) == expected
     await store.close()
 
 

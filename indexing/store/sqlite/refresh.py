@@ -140,9 +140,13 @@ def mark_damaged(connection: sqlite3.Connection, test: int) -> None:
 
     If its history cannot be read, it is computed from the daily rows.
     """
-    history, lasting = connection.execute(
+    row = connection.execute(
         "SELECT history, lasting_verdicts FROM tests WHERE id = ?", (test,)
     ).fetchone()
+    if row is None:
+        # It was forgotten meanwhile.
+        return
+    history, lasting = row
     try:
         if history is not None:
             read_history(history, lasting)

@@ -60,13 +60,15 @@ def _operations_of(
         return
     test_id, name = result.test.test_id, result.test.test_name
     repository, routing = result.rules.repository.name, result.rules.executions.routing
-    before: set[Row] = set()
-    if result.before.history is not None and not _is_unsure(result):
-        before = set(read_history(result.before.history.encode()).rows())
+    stored: set[Row] = set()
+    if result.before.history is not None:
+        stored = set(read_history(result.before.history.encode()).rows())
+    before = set[Row]() if _is_unsure(result) else stored
     after = {
         _id_of(repository, name, test_id, row): row for row in result.test.rollups.history.rows()
     }
-    gone = {_id_of(repository, name, test_id, row) for row in before}.union(there or ())
+    # Also those that another process may still be writing: then the deletion has the newer version.
+    gone = {_id_of(repository, name, test_id, row) for row in stored}.union(there or ())
     guard = {"version": version, "version_type": "external_gte"}
     for place in sorted(gone - after.keys()):
         yield Operation("delete", cluster.layout.changes, place, routing, guard=guard)

@@ -9,7 +9,6 @@ import asyncio
 import time
 import zlib
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar, cast
@@ -37,24 +36,23 @@ _JITTER_STEPS: Final = 100
 
 
 class _Flight(Generic[V]):
-    """A call in progress, and a future for each request that waits for it."""
+    """A call in progress, and a future for each of its waiters.
 
-    __slots__ = ("began", "waiters")
+    Each waiter has its own future, because `asyncio.shield` takes two more callbacks.
+    """
+
+    __slots__ = ("began", "task", "waiters")
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.waiters: list[asyncio.Future[V]] = []
-
-
-class _LeftError(Exception):
-    """The request that made the call was cancelled."""
+        self.task: asyncio.Task[None] | None = None
+        self.waiters: set[asyncio.Future[V]] = set()
 
 
 class SingleFlight:
-    """Calls in progress by name. All requests that wait for a call get the same value or error.
+    """Calls in progress by name. All waiters of a call get the same value or error.
 
-    The first request makes the call itself, because a task for it would take as long as a quick
-    read. If that request is cancelled, so is the call, and one of the others makes it again.
+    Cancelling one waiter leaves the others waiting; once all are cancelled, so is the call.
     """
 
     def __init__(self) -> None:
@@ -65,66 +63,72 @@ class SingleFlight:
         name: Hashable,
         work: Callable[[], Coroutine[Any, Any, V]],
         holds: Callable[[V], bool] = lambda _: True,
-        *,
-        at_once: bool = True,
     ) -> V:
         """Return the result of the call of that name: the one in progress, or a new one.
 
         If the call in progress ends with a result that `holds` rejects, or because the store was
         not available in the time that was left to its own request, wait for the next call.
-
-        With `at_once`, a new call begins at once. If it ends without waiting for anything, no other
-        request can share it. Without, it begins in the next round of the event loop.
         """
         flight: _Flight[V] | None = self._under_way.get(name)
         if flight is None:
-            return await self._call(name, work, at_once=at_once)
+            return await self._wait(name, self._begin(name, work))
         is_earlier = time.monotonic() - flight.began > _EARLIER_SECONDS
         try:
-            found = await self._wait(flight)
+            found = await self._wait(name, flight)
         except StoreVersionError:
             raise
         except StoreUnavailableError:
             if not is_earlier:
                 raise
-        except _LeftError:
-            pass
         else:
             if holds(found):
                 return found
         # The earlier call has just ended: a call in progress now began after this request.
-        while (flight := self._under_way.get(name)) is not None:
-            with suppress(_LeftError):
-                return await self._wait(flight)
-        return await self._call(name, work, at_once=False)
+        return await self._wait(name, self._under_way.get(name) or self._begin(name, work))
 
-    async def _call(
-        self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]], *, at_once: bool
-    ) -> V:
-        """Make the call, and pass its result or error to all that wait for it."""
+    def _begin(self, name: Hashable, work: Callable[[], Coroutine[Any, Any, V]]) -> _Flight[V]:
         flight: _Flight[V] = _Flight()
         self._under_way[name] = flight
+        flight.task = asyncio.create_task(self._run(name, flight, work))
+        return flight
+
+    async def _run(
+        self, name: Hashable, flight: _Flight[V], work: Callable[[], Coroutine[Any, Any, V]]
+    ) -> None:
+        """Call `work` and pass its result or error to all waiters."""
         try:
-            if not at_once:
-                await asyncio.sleep(0)
             result = await work()
         except BaseException as error:
-            del self._under_way[name]
-            shared = error if isinstance(error, Exception) else _LeftError()
+            self._forget(name, flight)
+            if not flight.waiters or not isinstance(error, Exception):
+                for waiter in flight.waiters:
+                    waiter.cancel()
+                raise
             for waiter in flight.waiters:
                 if not waiter.done():
-                    waiter.set_exception(shared)
-            raise
-        del self._under_way[name]
-        for waiter in flight.waiters:
-            if not waiter.done():
-                waiter.set_result(result)
-        return result
+                    waiter.set_exception(error)
+        else:
+            self._forget(name, flight)
+            for waiter in flight.waiters:
+                if not waiter.done():
+                    waiter.set_result(result)
 
-    async def _wait(self, flight: _Flight[V]) -> V:
+    async def _wait(self, name: Hashable, flight: _Flight[V]) -> V:
         waiter: asyncio.Future[V] = asyncio.get_running_loop().create_future()
-        flight.waiters.append(waiter)
-        return await waiter
+        flight.waiters.add(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            flight.waiters.discard(waiter)
+            if not flight.waiters and flight.task is not None:
+                self._forget(name, flight)
+                flight.task.cancel()
+            raise
+
+    def _forget(self, name: Hashable, flight: _Flight[Any]) -> None:
+        # Another call of that name may have begun since.
+        if self._under_way.get(name) is flight:
+            del self._under_way[name]
 
 
 @dataclass(slots=True)
@@ -214,9 +218,7 @@ class Cache:
 
         Without versions, the result of a read in progress may be outdated, so it is not shared.
         """
-        return await self._single_flight.share(
-            (key.name, None), read, lambda _: False, at_once=False
-        )
+        return await self._single_flight.share((key.name, None), read, lambda _: False)
 
     def _keep_copy(
         self, key: CacheKey, versions: Versions, value: V, codec: Codec[V], seconds: float

@@ -97,7 +97,7 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
             _copy(source, partial, progress)
         _check(partial, backup, progress)
         with translated_errors(store):
-            _rename(partial)
+            _give_new_id(partial)
             # This may take seconds, so the store is still in its place meanwhile.
             _sync(partial)
             with _held_alone(store):
@@ -106,7 +106,7 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
                 return _replace(store, partial)
 
 
-def _rename(copy: Path) -> None:
+def _give_new_id(copy: Path) -> None:
     """Give a copy a store id of its own.
 
     What was written after the backup may have the same row ids as what will be written now. So

@@ -30,10 +30,6 @@ OUTCOMES: Final = {number: outcome for outcome, number in OUTCOME_NUMBERS.items(
 NO_PULL_NUMBER: Final = -1
 NO_URL: Final = ""
 
-# The value of `stale_tests.recompute` of a test that a rebuild or a prune has marked and is going
-# to judge, so that a load need not.
-LATER: Final = 2
-
 
 def text_of_pull(pull: PullRequest | None) -> str:
     """Return a pull request as canonical JSON; empty if there is none."""

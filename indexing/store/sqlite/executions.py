@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from indexing.failures.fingerprint import identify_failure
@@ -14,7 +14,6 @@ from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
 from indexing.store.sqlite.columns import (
     CONCLUSION_NUMBERS,
-    LATER,
     NO_PULL_NUMBER,
     NO_URL,
     text_of_pull,
@@ -23,6 +22,7 @@ from indexing.store.sqlite.job_runs import SAME_JOB, JobRun, add_results
 from indexing.store.sqlite.listed_runs import add_to_run
 from indexing.store.sqlite.repositories import require_repository_id
 from indexing.store.sqlite.search.name_index import add_names
+from indexing.store.sqlite.stale_tests import mark_for_merge
 from indexing.timestamps import to_microseconds
 
 
@@ -54,29 +54,13 @@ def write_results(
     connection.executemany(
         "INSERT INTO unmerged (test, execution) VALUES (?, ?) ON CONFLICT DO NOTHING", unmerged
     )
-    # `recompute` is 0 because a merge of the new executions is enough. A test that is stale already
-    # keeps its value, unless nobody is going to judge it soon.
-    connection.executemany(
-        "INSERT INTO stale_tests (test, repository_id, recompute) VALUES (?, ?, 0)"
-        f" ON CONFLICT DO UPDATE SET recompute = 1 WHERE recompute = {LATER}",
-        [(test, repository_id) for test in touched],
-    )
+    mark_for_merge(connection, repository_id, touched)
     # One update for each job, even if its results name several commits.
     for job, gained in written.items():
         add_results(connection, job, gained[Conclusion.PASSED], gained[Conclusion.FAILED])
     rows.add_names()
     new = sum(gained.total() for gained in written.values())
     return ExecutionCount(new, sum(map(len, results.values())) - new)
-
-
-def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
-    """Mark tests as stale, so that `refresh_tests` computes them again from all executions."""
-    connection.executemany(
-        "INSERT INTO stale_tests (test, repository_id)"
-        " SELECT id, repository_id FROM tests WHERE id = ?"
-        " ON CONFLICT DO UPDATE SET recompute = 1",
-        [(test,) for test in tests],
-    )
 
 
 def _ensure_branch(connection: sqlite3.Connection, repository_id: int, name: str) -> int:

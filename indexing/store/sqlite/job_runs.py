@@ -10,6 +10,7 @@ import sqlite3
 from typing import Final, NamedTuple
 
 from indexing.health.rules import is_infrastructure_failure
+from indexing.store.sqlite.stale_tests import mark_found
 
 # The condition on the key of job_runs, which is also the first part of the key of runs.
 SAME_JOB: Final = (
@@ -46,12 +47,11 @@ def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed
         connection.execute(
             f"UPDATE {table} SET infrastructure_failure = ? WHERE {SAME_JOB}", (now, *job)
         )
-    connection.execute(
-        "INSERT INTO stale_tests (test, repository_id) SELECT DISTINCT i.test, ? FROM executions e"
-        " JOIN identities i ON i.id = e.identity"
-        f" WHERE e.run IN (SELECT id FROM runs WHERE {SAME_JOB})"
-        " ON CONFLICT DO UPDATE SET recompute = 1",
-        (job.repository_id, *job),
+    mark_found(
+        connection,
+        "SELECT i.test FROM executions e JOIN identities i ON i.id = e.identity"
+        f" WHERE e.run IN (SELECT id FROM runs WHERE {SAME_JOB})",
+        job,
     )
 
 

@@ -10,13 +10,13 @@ import orjson
 
 from indexing.store.interface import StoreIdentity, StoreStatus
 from indexing.store.sqlite.arrivals import note_given
-from indexing.store.sqlite.columns import LATER
 from indexing.store.sqlite.events import PRUNED_BEFORE
 from indexing.store.sqlite.job_runs import drop_results
 from indexing.store.sqlite.removal import delete_executions
 from indexing.store.sqlite.rollups import finish_days
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
 from indexing.store.sqlite.search.name_index import rebuild_names
+from indexing.store.sqlite.stale_tests import mark_found
 from indexing.timestamps import to_microseconds
 
 _COUNTED: Final = {
@@ -90,12 +90,7 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
         "FROM executions e JOIN identities i ON i.id = e.identity JOIN tests t ON t.id = i.test"
         " WHERE e.id IN (SELECT value FROM json_each(?))"
     )
-    connection.execute(
-        "INSERT INTO stale_tests (test, repository_id, recompute)"
-        f" SELECT DISTINCT t.id, t.repository_id, {LATER} {of_these}"
-        " ON CONFLICT DO UPDATE SET recompute = max(1, recompute)",
-        given,
-    )
+    mark_found(connection, f"SELECT t.id {of_these}", given, later=True)
     # Retention removes the evidence of automatic quarantines, so these decisions become final.
     connection.execute(
         "UPDATE quarantines SET judged_until = NULL WHERE judged_until IS NOT NULL"
@@ -118,10 +113,6 @@ def _note_pruned(connection: sqlite3.Connection, number: int) -> None:
 def rebuild_derived(connection: sqlite3.Connection) -> int:
     """Rebuild the n-gram indexes and mark every test as stale; return the number of tests."""
     rebuild_names(connection)
-    connection.execute(
-        "INSERT INTO stale_tests (test, repository_id, recompute)"
-        f" SELECT id, repository_id, {LATER} FROM tests WHERE true"
-        " ON CONFLICT DO UPDATE SET recompute = max(1, recompute)"
-    )
+    mark_found(connection, "SELECT id FROM tests", later=True)
     count: int = connection.execute("SELECT count(*) FROM tests").fetchone()[0]
     return count

@@ -27,9 +27,7 @@ from indexing.quarantine.decision import JudgedState, find_evidence
 from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
-from indexing.store.sqlite.columns import LATER
 from indexing.store.sqlite.events import read_pruned_before
-from indexing.store.sqlite.executions import mark_stale
 from indexing.store.sqlite.histories import forget_history, store_history
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
@@ -42,6 +40,7 @@ from indexing.store.sqlite.rollups import (
     store_rollups,
     update_rollups,
 )
+from indexing.store.sqlite.stale_tests import LATER, mark_stale
 from indexing.store.sqlite.stored_tests import (
     JUDGED_COLUMNS,
     NOT_JUDGED,

@@ -24,11 +24,11 @@ from indexing.store.interface import ForgetCount
 from indexing.store.sqlite import notices
 from indexing.store.sqlite.auto_quarantine import withdraw_automatic
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
-from indexing.store.sqlite.executions import mark_stale
 from indexing.store.sqlite.histories import forget_history
 from indexing.store.sqlite.job_runs import JobRun, add_results, drop_without_runs
 from indexing.store.sqlite.listed_runs import count_again
 from indexing.store.sqlite.search.name_index import remove_name
+from indexing.store.sqlite.stale_tests import mark_found, mark_stale
 from indexing.timestamps import moment_or_none, to_microseconds
 
 _GIVEN: Final = "SELECT value FROM json_each(?)"
@@ -91,11 +91,10 @@ def drop_misdated(
     _drop_bounds(connection, _find_misdated_bounds(connection, repository, accepted))
     within, values = _of_repository("q.repository_id", repository)
     for column in ("judged_until", "evidence_until"):
-        connection.execute(
-            "INSERT INTO stale_tests (test, repository_id)"
-            " SELECT t.id, t.repository_id FROM quarantines q"
-            f" JOIN tests t ON t.test_id = q.test_id WHERE q.{column} > ?{within}"
-            " ON CONFLICT DO UPDATE SET recompute = 1",
+        mark_found(
+            connection,
+            "SELECT t.id FROM quarantines q"
+            f" JOIN tests t ON t.test_id = q.test_id WHERE q.{column} > ?{within}",
             (to_microseconds(accepted.latest), *values),
         )
         connection.execute(

@@ -10,6 +10,7 @@ from indexing.names import RepositoryName
 from indexing.quarantine.configuration import describe_change
 from indexing.store.sqlite.events import write_events
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
+from indexing.store.sqlite.stale_tests import mark_found
 
 
 def set_repository(
@@ -53,12 +54,7 @@ def set_repository(
             (repository_id,),
         )
     if after != before:
-        connection.execute(
-            "INSERT INTO stale_tests (test, repository_id)"
-            " SELECT id, repository_id FROM tests WHERE repository_id = ?"
-            " ON CONFLICT DO UPDATE SET recompute = 1",
-            (repository_id,),
-        )
+        mark_found(connection, "SELECT id FROM tests WHERE repository_id = ?", (repository_id,))
     event = describe_change(before, after, now)
     if event is not None:
         write_events(connection, [event])

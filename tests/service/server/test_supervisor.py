@@ -69,6 +69,14 @@ def running(serve: Callable[..., None], *arguments: Any) -> Iterator[tuple[BaseP
         process.join(TIMEOUT)
 
 
+def stop(process: BaseProcess) -> int | None:
+    """Tell the supervisor to stop; return its exit status."""
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(TIMEOUT)
+    return process.exitcode
+
+
 def read_deaths(deaths: int, number: int) -> int:
     """Wait for so many deaths; return how many there were before the supervisor ended."""
     return sum(len(os.read(deaths, 1)) for _ in range(number))
@@ -79,10 +87,7 @@ def test_a_replacement_that_cannot_start_ends_no_worker_that_runs_well() -> None
     number = 2 * supervisor.MAX_DEATHS
     with running(serve_one_of_two, 0.001) as (process, deaths):
         assert read_deaths(deaths, number) == number
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGTERM)
-        process.join(TIMEOUT)
-        assert process.exitcode == 0
+        assert stop(process) == 0
 
 
 @pytest.mark.slow
@@ -90,10 +95,7 @@ def test_a_stop_signal_is_taken_during_the_pause_before_a_start() -> None:
     with running(serve_one_of_two, 100 * TIMEOUT) as (process, deaths):
         # The pause comes after the first replacement has died.
         assert read_deaths(deaths, 2) == 2
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGTERM)
-        process.join(TIMEOUT)
-        assert process.exitcode == 0
+        assert stop(process) == 0
 
 
 def serve_without_processes(deaths: int, failures: int, count: int) -> None:
@@ -131,10 +133,7 @@ def test_a_worker_that_cannot_be_forked_is_tried_again_while_others_run() -> Non
     with running(serve_without_processes, failures, 2) as (process, deaths):
         # Both workers run in the end.
         assert read_deaths(deaths, failures + 2) == failures + 2
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGTERM)
-        process.join(TIMEOUT)
-        assert process.exitcode == 0
+        assert stop(process) == 0
 
 
 @pytest.mark.slow

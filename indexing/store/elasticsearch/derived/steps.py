@@ -20,7 +20,7 @@ from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both
-from indexing.store.elasticsearch.client.connection import Document, Version
+from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import changes, notices, observations, run_counts
@@ -127,7 +127,8 @@ class Step:
             failed_runs,
         )
         found = {test: documents.tests[test] for test in tests if test in documents.tests}
-        stored_tests, failed = _parse_tests(cluster, found)
+        failed: set[str] = set()
+        stored_tests = _try_each(cluster, found, lambda test: test_of(found[test].source), failed)
         await _give_way(cluster, len(found))
         merged = await merge_tests(cluster, observed, stored_tests, work.new, failed_runs)
         others = [test for test in stored_tests if test not in merged]
@@ -202,18 +203,7 @@ class Step:
         return self._derive_each(tests, lambda test: self._derive(test, tests[test]))
 
     def _derive_each(self, tests: Iterable[str], derive: Callable[[str], Result]) -> list[Result]:
-        """Derive the documents of tests; leave out tests that cannot be judged."""
-        results = []
-        for test in tests:
-            try:
-                results.append(derive(test))
-            except DATA_ERRORS:
-                # A rebuild must not end without the rows of a test.
-                if self.cluster.unread:
-                    raise
-                _note_failure(test)
-                self.failed.add(test)
-        return results
+        return [*_try_each(self.cluster, tests, derive, self.failed).values()]
 
     def _derive(self, test: str, rollups: RollupsOfTest) -> Result:
         stored = self.stored[test]
@@ -349,26 +339,21 @@ class Step:
             raise StoreUnavailableError(f"the index {index} is gone from Elasticsearch")
 
 
-def _parse_tests(
-    cluster: Cluster, documents: Mapping[str, Document]
-) -> tuple[dict[str, StoredTest], set[str]]:
-    """Return the stored tests, and those that cannot be read."""
-    stored: dict[str, StoredTest] = {}
-    failed: set[str] = set()
-    for test, document in documents.items():
+def _try_each(
+    cluster: Cluster, tests: Iterable[str], work: Callable[[str], T], failed: set[str]
+) -> dict[str, T]:
+    """Return the results of the work on each test; add those that cannot be judged to `failed`."""
+    results: dict[str, T] = {}
+    for test in tests:
         try:
-            stored[test] = test_of(document.source)
+            results[test] = work(test)
         except DATA_ERRORS:
+            # A rebuild must not end without the rows of a test.
             if cluster.unread:
                 raise
-            _note_failure(test)
+            _log.exception("a test cannot be judged and stays stale", extra={"test_id": test})
             failed.add(test)
-    return stored, failed
-
-
-def _note_failure(test: str) -> None:
-    """Log the error that is being handled."""
-    _log.exception("a test cannot be judged and stays stale", extra={"test_id": test})
+    return results
 
 
 async def _give_way(cluster: Cluster, tests: int) -> None:

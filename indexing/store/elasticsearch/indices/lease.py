@@ -6,8 +6,10 @@ clock how long the lease was not renewed, so the clocks of processes need not ag
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -75,3 +77,11 @@ class LeaseWatch:
         if version != self._seen:
             self._seen, self._seen_at = version, now
         return now - self._seen_at > self._expires_seconds
+
+
+async def ends_within(ended: asyncio.Event, seconds: float) -> bool:
+    """Wait until the work under a lease has ended, or it is time to renew the lease."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await ended.wait()
+    return ended.is_set()

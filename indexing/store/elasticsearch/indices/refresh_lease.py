@@ -25,7 +25,7 @@ from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Connection, Version
 from indexing.store.elasticsearch.indices.layout import Layout
-from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch
+from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch, ends_within
 
 RENEWED_SECONDS: Final = 0.5
 EXPIRES_SECONDS: Final = 2.0
@@ -173,11 +173,7 @@ class RefreshLease:
             await bulk.send(self._connection, [*self._last, *releasing], visible=False)
 
     async def _renew(self, ended: asyncio.Event) -> None:
-        while self._held is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RENEWED_SECONDS):
-                    await ended.wait()
-                    return
+        while self._held is not None and not await ends_within(ended, RENEWED_SECONDS):
             with suppress(StoreError):
                 await self._put(self._held)
 

@@ -17,7 +17,7 @@ from typing import Final
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection, Version
 from indexing.store.elasticsearch.indices.layout import Layout
-from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch
+from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch, ends_within
 
 _DOCUMENT: Final = "upgrade"
 
@@ -114,9 +114,5 @@ async def _wait(lease: UpgradeLease, is_done: Callable[[], Awaitable[bool]]) -> 
 
 
 async def _keep(lease: UpgradeLease, ended: asyncio.Event) -> None:
-    while not ended.is_set():
-        with suppress(TimeoutError):
-            async with asyncio.timeout(RENEWED_SECONDS):
-                await ended.wait()
-                return
+    while not await ends_within(ended, RENEWED_SECONDS):
         await lease.renew()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import orjson
@@ -32,7 +33,7 @@ from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.execution_documents import Result, list_results
 from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
-from indexing.store.elasticsearch.repositories import read_known
+from indexing.store.elasticsearch.repositories import read_known, removal_of
 from indexing.store.elasticsearch.tests import StoredTest, source_of
 from indexing.store.interface import ExecutionCount
 from indexing.yielding import LoopYielder
@@ -65,7 +66,7 @@ async def _write(
     results: Mapping[Run, Sequence[Execution]],
 ) -> ExecutionCount:
     given = list_results(cluster.layout, repository, results)
-    state, there = await _look_up(cluster, repository, given)
+    state, removal, there = await _look_up(cluster, repository, given)
     if not given:
         return ExecutionCount(0, 0)
     routing = routing_of(repository)
@@ -75,7 +76,10 @@ async def _write(
     jobs = frozenset(each.run.id for each in given)
     counted = frozenset((each.run.arrival_id, day_of(each.execution.finished_at)) for each in given)
     follow_up = FollowUp(runs=jobs, arrivals=counted)
-    before = marker_operation(cluster, marker_id, routing, names, ahead=True, follow_up=follow_up)
+    marker = partial(
+        marker_operation, cluster, marker_id, routing, names, follow_up=follow_up, removal=removal
+    )
+    before = marker(ahead=True)
     planning = _plan(cluster, routing, given, state, there)
     if cluster.slices.are_known({each.stored_in for each in given}):
         operations, _ = await run_both(planning, _mark_before(cluster, before, routing, names))
@@ -89,11 +93,7 @@ async def _write(
     outcomes = await _store(cluster, operations, len(given))
     if len(given) > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
-    arrivals = _arrivals_of(given, outcomes)
-    after = marker_operation(
-        cluster, marker_id, routing, names, follow_up=follow_up, arrivals=arrivals
-    )
-    await write_markers(cluster, [after])
+    await write_markers(cluster, [marker(arrivals=_arrivals_of(given, outcomes))])
     cluster.written_markers.add(routing, WrittenMarker(marker_id, frozenset(names), jobs, counted))
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
@@ -193,12 +193,13 @@ class _Place:
 
 async def _look_up(
     cluster: Cluster, repository: RepositoryName, results: Sequence[Result]
-) -> tuple[State, dict[str, _Place] | None]:
+) -> tuple[State, str, dict[str, _Place] | None]:
     """Check that the repository is known, and look up stored executions if they are few.
 
-    Returns None for the executions if `_find_stored` has to find them. The time of an execution
-    determines its slice, and a repeated upload may report another time. So all slices are searched
-    for the ids. Within a slice, an id cannot be written twice.
+    Also returns the id of the last deletion of results. Returns None for the executions if
+    `_find_stored` has to find them. The time of an execution determines its slice, and a repeated
+    upload may report another time. So all slices are searched for the ids. Within a slice, an id
+    cannot be written twice.
 
     Raises:
         UnknownRepositoryError: nobody has registered the repository.
@@ -214,10 +215,11 @@ async def _look_up(
     # The slices that this process knows are read in the same request as the repository.
     known = sorted(cluster.control.slices)
     places = places_in(known) or []
-    state, documents = await read_known(cluster, repository, places)
+    state, own, documents = await read_known(cluster, repository, places)
+    removal = removal_of(own)
     new = sorted(state.slices.difference(known))
     if places_in(state.slices) is None:
-        return state, None
+        return state, removal, None
     more = places_in(new) or []
     documents += await cluster.connection.get_many(more, may_be_gone=True, timeouts=WRITING)
     found: dict[str, _Place] = {}
@@ -226,7 +228,7 @@ async def _look_up(
             dropped = state.retention.is_dropped(document.source, TIME)
             if not dropped or document.id not in found:
                 found[document.id] = _Place(place.index, dropped=dropped)
-    return state, found
+    return state, removal, found
 
 
 async def _find_stored(

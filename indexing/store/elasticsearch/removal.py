@@ -1,15 +1,11 @@
 """Removes executions on behalf of an operator, and updates or deletes their tests.
 
-The bounds of a test (first failure, last failure, last success) outlive their executions. So the
-dirty markers before and after a removal list the bounds that may come from removed executions, with
-their branches, and the runs to judge again. The next refresh handles both. If the process is killed
-at any point, a marker remains, or executions that the next call finds.
+If the process is killed at any point, a marker remains, or executions that the next call finds.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -34,6 +30,7 @@ from indexing.store.elasticsearch.derived.changes import list_deletions
 from indexing.store.elasticsearch.derived.dirty_markers import FollowUp
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
+from indexing.store.elasticsearch.derived.removed_results import delete_results
 from indexing.store.elasticsearch.derived.results import row_id_of
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
@@ -41,7 +38,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     slot_of_hit,
     write_slot,
 )
-from indexing.store.elasticsearch.repositories import list_repositories
+from indexing.store.elasticsearch.repositories import list_repositories, note_removal
 from indexing.store.elasticsearch.tests import BOUNDS, RemovedBound, source_of, test_of
 from indexing.store.interface import ForgetCount, Steps
 from indexing.timestamps import from_microseconds, to_microseconds
@@ -94,7 +91,7 @@ async def remove_executions(
     await cluster.connection.refresh(f"{cluster.layout.executions},{cluster.layout.tests}")
     for routing, named in await _split_by_repository(cluster, selection):
         for query in await _queries_of(cluster, routing, named):
-            removed += await _remove(cluster, routing, query)
+            removed += await delete_results(cluster, routing, query)
         if selection.outside is not None:
             async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
                 marker = dirty_markers.marker_operation(
@@ -126,46 +123,10 @@ async def forget_test(
         while not await _drop_test(cluster, repository, test_name):
             tests = 1
         # Results that arrived meanwhile have lost their test, and would count again for the next
-        # one of that name.
+        # one of that name. A load that stores some after this notices it.
+        await note_removal(cluster, routing_of(repository))
         has_more = (await measure_executions(cluster, selection)).executions > 0
     return ForgetCount(tests, removed)
-
-
-async def _remove(cluster: Cluster, routing: str, query: Mapping[str, Any]) -> int:
-    body = {
-        "size": _ROWS_A_PAGE,
-        "query": query,
-        "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
-        "_source": ["test_id", "run", "branch", TIME],
-    }
-    removed = 0
-    pages = scan(cluster.connection, cluster.layout.executions, body, routing=routing)
-    async with aclosing(pages):
-        async for hits in pages:
-            if not hits:
-                break
-            sources = [hit["_source"] for hit in hits]
-            marker_id = dirty_markers.new_marker_id()
-            tests = {source["test_id"] for source in sources}
-            follow_up = FollowUp(
-                frozenset(
-                    (source["test_id"], RemovedBound(source[TIME], source["branch"]))
-                    for source in sources
-                ),
-                frozenset(source["run"] for source in sources),
-            )
-            before, after = (
-                dirty_markers.marker_operation(
-                    cluster, marker_id, routing, tests, ahead=ahead, follow_up=follow_up
-                )
-                for ahead in (True, False)
-            )
-            await dirty_markers.write_markers(cluster, [before])
-            operations = [Operation("delete", hit["_index"], hit["_id"], routing) for hit in hits]
-            outcomes = await bulk.send(cluster.connection, operations, visible=False)
-            await dirty_markers.write_markers(cluster, [after])
-            removed += sum(outcome.status == 200 for outcome in outcomes)
-    return removed
 
 
 async def _split_by_repository(

@@ -2,7 +2,8 @@
 
 A change is one write of one document, so it is atomic. The document also contains the follow-up
 work: a new `settings_version` makes decisions under earlier settings final, and `announcement` is
-the event that is still to be written into the log.
+the event that is still to be written into the log. `removal` changes whenever results are deleted:
+what an earlier load knows of its results may no longer be true.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class StoredRepository:
     # The time at which each webhook was added; the oldest may have the time of a removed one.
     webhooks: Mapping[uuid.UUID, datetime]
     document: Document
+
+    @property
+    def removal(self) -> str:
+        return removal_of(self.document)
 
     @property
     def subscription(self) -> Subscription | None:
@@ -86,8 +91,10 @@ async def read_repository(cluster: Cluster, name: RepositoryName) -> StoredRepos
 
 async def read_known(
     cluster: Cluster, name: RepositoryName, places: Sequence[Place]
-) -> tuple[State, list[Document | None]]:
-    """Return the state of the store, and the documents at these places; None for missing ones.
+) -> tuple[State, Document, list[Document | None]]:
+    """Return the state of the store, the repository's document, and those at these places.
+
+    Missing ones are None.
 
     Raises:
         UnknownRepositoryError: nobody has registered the repository.
@@ -96,7 +103,7 @@ async def read_known(
     state, (known, *documents) = await cluster.control.read_with([own, *places], may_be_gone=True)
     if known is None:
         raise unknown_repository(name)
-    return state, documents
+    return state, known, documents
 
 
 async def find_unknown(
@@ -125,7 +132,7 @@ async def make_known(cluster: Cluster, name: RepositoryName) -> StoredRepository
     if found is None:
         with suppress(ConflictError):
             source = _source_of(
-                Repository(name), settings_version=0, announcement=None, webhooks={}
+                Repository(name), settings_version=0, announcement=None, webhooks={}, removal=""
             )
             await cluster.connection.put(*place, source)
         return await read_repository(cluster, name)
@@ -149,6 +156,7 @@ async def replace_repository(
             settings_version=settings_version,
             announcement=announcement,
             webhooks=stored.webhooks,
+            removal=stored.removal,
         ),
         over=stored.document.version,
     )
@@ -166,6 +174,33 @@ async def replace_webhooks(
     )
 
 
+async def note_removal(cluster: Cluster, routing: str) -> None:
+    """Note that results were deleted, so that refreshes no longer merge what earlier loads wrote.
+
+    Call it after the deletion, and before the marker of the deletion can be deleted.
+    """
+    place = (cluster.layout.control, document_routed(routing))
+    noted = False
+    while not noted:
+        found = await cluster.connection.get(*place)
+        if found is None:
+            # So no load can write into it.
+            return
+        source = {**found.source, "removal": uuid.uuid4().hex}
+        with suppress(ConflictError):
+            await cluster.connection.put(*place, source, over=found.version)
+            noted = True
+
+
+def removal_of(document: Document) -> str:
+    """Return the id of the last deletion of results, by the document of their repository.
+
+    It is empty if there was none.
+    """
+    removal: str = document.source.get("removal", "")
+    return removal
+
+
 def _webhooks_source(webhooks: Mapping[uuid.UUID, datetime]) -> list[list[Any]]:
     return [[str(webhook), to_microseconds(at)] for webhook, at in webhooks.items()]
 
@@ -176,6 +211,7 @@ def _source_of(
     settings_version: int,
     announcement: StoredEvent | None,
     webhooks: Mapping[uuid.UUID, datetime],
+    removal: str,
 ) -> dict[str, Any]:
     return {
         "kind": KIND,
@@ -191,6 +227,7 @@ def _source_of(
         "settings_version": settings_version,
         "announcement": None if announcement is None else _announcement_source(announcement),
         "webhooks": _webhooks_source(webhooks),
+        "removal": removal,
     }
 
 

@@ -86,7 +86,7 @@ async def apply_rules(
     """Begin, reword and withdraw automatic quarantines; judge the recovery of every quarantine.
 
     `stored` has the slots of these tests by their ids, and may have slots of other tests. Returns
-    the ids of the tests whose slots another process has changed, which need another pass, and
+    the ids of the tests whose slots another process has written, which need another pass, and
     whether anything was written.
     """
     routing = rules.executions.routing
@@ -96,19 +96,27 @@ async def apply_rules(
         for slot in stored.values()
         if str(slot.test_id) in ids
     }
-    changed = dict(slots)
+    late: frozenset[str] = frozenset()
     if rules.repository.auto_quarantine:
         unknown = [
             QuarantineSlot(routing, uuid.UUID(test.test_id), test.test_name, None)
             for test in tests
             if (test.test_id, None) not in slots
         ]
-        for slot in await read_slots(cluster, unknown):
-            slots[str(slot.test_id), None] = slot
+        found = await read_slots(cluster, unknown)
+        # A slot that was written since the search belongs to newer results than these.
+        late = frozenset(str(slot.test_id) for slot in found if slot.version is not None)
+        if late:
+            # So that the next pass finds them.
+            await cluster.connection.refresh(cluster.layout.quarantines)
+        slots |= {(str(slot.test_id), None): slot for slot in found}
+        slots = {place: slot for place, slot in slots.items() if place[0] not in late}
+    changed = dict(slots)
+    if rules.repository.auto_quarantine:
         for test in tests:
-            changed[test.test_id, None] = await _apply(
-                cluster, rules, test, slots[test.test_id, None]
-            )
+            if test.test_id not in late:
+                place = (test.test_id, None)
+                changed[place] = await _apply(cluster, rules, test, slots[place])
     arrivals = {test.test_id: test.rollups for test in tests}
     after = await judge_recovery(
         cluster, routing, list(changed.values()), arrivals, rules.failed_runs
@@ -129,7 +137,7 @@ async def apply_rules(
         for slot, outcome in zip(written, outcomes, strict=True)
         if not outcome.done
     )
-    return again, bool(written)
+    return again | late, bool(written)
 
 
 async def _apply(

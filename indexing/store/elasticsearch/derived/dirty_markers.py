@@ -72,7 +72,8 @@ class DirtyMarker:
 
     `ahead_until` is a deadline in seconds since 1970: until then the change may be in progress.
     `arrivals` has the new executions by test; if it is None, the tests have to be computed from all
-    of their executions. `size` is about how many bytes the arrivals have as JSON.
+    of their executions. `size` is about how many bytes the arrivals have as JSON. `removal` is the
+    last deletion of results that the load knew of when it began; None if no load wrote the marker.
     """
 
     id: str
@@ -83,6 +84,7 @@ class DirtyMarker:
     follow_up: FollowUp = NO_FOLLOW_UP
     arrivals: Mapping[str, Sequence[Arrival]] | None = field(default=None, compare=False)
     size: int = 0
+    removal: str | None = None
 
     @property
     def is_for_later(self) -> bool:
@@ -116,6 +118,7 @@ def marker_operation(
     ahead: bool = False,
     follow_up: FollowUp = NO_FOLLOW_UP,
     arrivals: Mapping[str, Sequence[Arrival]] | None = None,
+    removal: str | None = None,
 ) -> Operation:
     """Return the write of a marker as a bulk operation; too large arrivals are left out."""
     source: dict[str, Any] = {
@@ -133,6 +136,8 @@ def marker_operation(
         }
         if follow_up.arrivals is not None:
             source["removed"]["arrivals"] = sorted(follow_up.arrivals)
+    if removal is not None:
+        source["removal"] = removal
     written = None if arrivals is None else write_arrivals(arrivals)
     if written is not None:
         source |= {"arrivals": written.by_test, "arrivals_size": written.size}
@@ -286,6 +291,7 @@ def _parse_marker(document: Document) -> DirtyMarker:
         read_arrivals(source.get("arrivals")),
         # A marker of an earlier release does not say it, so the limit does not hold for these.
         source.get("arrivals_size", 0),
+        source.get("removal"),
     )
 
 

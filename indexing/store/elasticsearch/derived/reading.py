@@ -6,7 +6,7 @@ conflict.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.derived.run_counts import Counted
 from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
-from indexing.store.elasticsearch.repositories import document_routed
+from indexing.store.elasticsearch.repositories import document_routed, removal_of
 from indexing.store.elasticsearch.tests import RemovedBound
 
 
@@ -30,7 +30,8 @@ class Work:
 
     `new` has the new executions by test, for tests of which all changes are known. `arrivals` are
     the arrivals to count again, each with a UTC day; None if the markers do not name them.
-    `removed` has the bounds that may come from removed executions by test.
+    `removed` has the bounds that may come from removed executions by test. `loads` are the markers
+    of loads.
     """
 
     tests: Sequence[str]
@@ -38,6 +39,7 @@ class Work:
     runs: Sequence[str]
     arrivals: frozenset[tuple[str, int]] | None
     removed: Mapping[str, Collection[RemovedBound]]
+    loads: Sequence[DirtyMarker]
 
     @classmethod
     def of(cls, markers: Sequence[DirtyMarker]) -> Work:
@@ -57,6 +59,24 @@ class Work:
             sorted(frozenset[str]().union(*(each.runs for each in follow_ups))),
             None if arrivals is None else frozenset(arrivals),
             removed,
+            [marker for marker in markers if marker.removal is not None],
+        )
+
+    def new_in(self, documents: Documents) -> Mapping[str, Sequence[Arrival]]:
+        """Return the new executions by test, unless some may have been deleted since."""
+        removal = removal_of(documents.repository)
+        are_current = all(each.removal == removal for each in self.loads if each.arrivals)
+        return self.new if are_current else {}
+
+    def lost_in(self, documents: Documents, tests: Iterable[str]) -> frozenset[str]:
+        """Return which of these tests may have been forgotten while results of them arrived."""
+        missing = frozenset(tests).difference(documents.tests)
+        if not missing:
+            return missing
+        removal = removal_of(documents.repository)
+        outdated = (each for each in self.loads if each.is_over and each.removal != removal)
+        return missing.intersection(
+            frozenset[str]().union(*(each.tests or () for each in outdated))
         )
 
 

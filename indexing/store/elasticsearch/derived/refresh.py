@@ -29,6 +29,7 @@ from indexing.store.elasticsearch.derived.reading import (
     read_documents,
     search_all,
 )
+from indexing.store.elasticsearch.derived.removed_results import delete_lost_results
 from indexing.store.elasticsearch.derived.run_counts import Counting
 from indexing.store.elasticsearch.derived.runs import failed_of, judge_runs
 from indexing.store.elasticsearch.derived.steps import Done, Step
@@ -73,7 +74,8 @@ class _Refresh:
     """The state of one refresh: its callbacks, and what it has done.
 
     `total` is the number of computed tests. `met` are markers that it has handled but not deleted,
-    because their change is still in progress, or because a test cannot be judged.
+    because their change is still in progress, because a test cannot be judged, or because another
+    refresh may still write counts of removed results.
     """
 
     cluster: Cluster
@@ -152,14 +154,18 @@ class _Refresh:
                 leases = self.cluster.refresh_leases
                 own = leases.hold(place) if lease is None else nullcontext(lease)
                 async with own as held:
-                    is_last = lease is None or not more
+                    # The next holder would not know that rows may be outdated, so this one handles
+                    # all markers of the repository.
+                    goes_on = lease is None and more and not held.is_clean
                     more |= await self._handle(
                         place,
                         [marker for marker in named if marker.tests is not None],
                         searchable,
                         held,
-                        is_last=is_last,
+                        is_last=not goes_on and (lease is None or not more),
                     )
+                    while goes_on:
+                        goes_on = await self._handle_found(place, held)
         return more
 
     async def _handle(
@@ -184,10 +190,11 @@ class _Refresh:
         hidden: set[str] = set()
         waiting: list[Done] = []
         more = False
+        work = Work.of(markers)
         steps = _compute(
             self.cluster,
             routing,
-            Work.of(markers),
+            work,
             documents,
             self.now,
             searchable,
@@ -209,11 +216,21 @@ class _Refresh:
                 if sum(each.tests for each in waiting) >= _TESTS_SHOWN_AT_ONCE:
                     await self._show(hidden, waiting)
             await self._show(hidden, waiting)
+        if work.runs and not lease.is_held:
+            # The refresh that holds it may have counted, after a removal, before the counts above
+            # were written.
+            searchable = self.cluster.connection.refresh(self.cluster.layout.executions)
+            await run_counts.count(self.cluster, routing, work.runs, searchable, removed=True)
         handled = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
         # Tests that cannot be judged stay marked, and no others.
         stuck = [marker for marker in handled if failed.issuperset(marker.tests or (None,))]
         self.met.update(stuck)
         finished = [marker for marker in handled if marker not in stuck]
+        if not lease.is_clean:
+            # Another refresh may have counted removed results, and may write that after this.
+            removals = [marker for marker in finished if marker.follow_up.bounds]
+            self.met.update(removals)
+            finished = [marker for marker in finished if marker not in removals]
         await dirty_markers.mark_again(self.cluster, finished, failed)
         dropping = dirty_markers.dropping(self.cluster, finished)
         if is_last and not more:
@@ -293,7 +310,11 @@ async def _compute(
         own = None if len(starts) == 1 else hidden
         rest = (now, lease, Counting() if start else counting, computing, own)
         step = await Step.begin(cluster, routing, tests, work, documents, slots, failed_runs, *rest)
-        return [done async for done in step.run()]
+        dones = [done async for done in step.run()]
+        lost = work.lost_in(documents, tests)
+        if lost and await delete_lost_results(cluster, routing, lost):
+            dones.append(Done(is_more=True))
+        return dones
 
     async with aclosing(run_ahead([partial(take, n) for n in starts], _STEPS_AT_ONCE)) as taken:
         async for dones in taken:

@@ -80,10 +80,12 @@ async def count(
 
 
 async def count_repository(cluster: Cluster, routing: str) -> None:
-    """Count all runs of a repository again."""
+    """Count all runs of a repository again; delete the counts of runs without results."""
+    layout = cluster.layout
+    await cluster.connection.refresh(layout.arrivals)
     async for buckets in scan_groups(
         cluster.connection,
-        cluster.layout.executions,
+        f"{layout.executions},{layout.arrivals}",
         {"term": {"repository_id": routing}},
         ("run",),
         size=RUNS_AT_ONCE,
@@ -91,8 +93,8 @@ async def count_repository(cluster: Cluster, routing: str) -> None:
     ):
         runs = {bucket["key"]["run"] for bucket in buckets}
         if runs:
-            searchable = cluster.connection.refresh(cluster.layout.executions)
-            await count(cluster, routing, runs, searchable)
+            searchable = cluster.connection.refresh(layout.executions)
+            await count(cluster, routing, runs, searchable, removed=True)
 
 
 async def drop_before(cluster: Cluster, moment: int) -> None:

@@ -130,7 +130,9 @@ class Step:
         failed: set[str] = set()
         stored_tests = _try_each(cluster, found, lambda test: test_of(found[test].source), failed)
         await _give_way(cluster, len(found))
-        merged = await merge_tests(cluster, observed, stored_tests, work.new, failed_runs)
+        merged = await merge_tests(
+            cluster, observed, stored_tests, work.new_in(documents), failed_runs
+        )
         others = [test for test in stored_tests if test not in merged]
         counts = await observations.count_executions(cluster, observed, others) if others else {}
         return cls(
@@ -213,7 +215,8 @@ class Step:
             self.rules,
             stored,
             self.versions[test],
-            rewrite_all=self.lease.may_lack_rows(test),
+            # A refresh that read the test before its results were removed has to conflict.
+            rewrite_all=self.lease.may_lack_rows(test) or test in self.removed,
             is_filling=self.state.building is not None,
             is_held=self.lease.is_held,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -45,6 +46,26 @@ async def names(store: ElasticsearchStore, query: TestQuery = ALL) -> list[str]:
 async def event_ids(store: ElasticsearchStore) -> list[int]:
     query = EventQuery(WIDGETS, datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
     return [row.key.id for row in (await store.list_events(query, Anchor(), 100)).rows]
+
+
+def run_before(
+    store: ElasticsearchStore,
+    monkeypatch: pytest.MonkeyPatch,
+    is_meant: Callable[[str, Any], bool],
+    action: Callable[[], Awaitable[object]],
+) -> None:
+    """Run the action before the first request of the store whose target and body are meant."""
+    connection = cluster_of(store).connection
+    request, is_waiting = connection.request, True
+
+    async def send(method: str, target: str, body: Any = None, **options: Any) -> Any:
+        nonlocal is_waiting
+        if is_waiting and is_meant(target, body):
+            is_waiting = False
+            await action()
+        return await request(method, target, body, **options)
+
+    monkeypatch.setattr(connection, "request", send)
 
 
 class KilledError(Exception):

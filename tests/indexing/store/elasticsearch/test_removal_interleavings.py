@@ -1,0 +1,239 @@
+"""Results that are removed while a load of them is in progress, or before its refresh.
+
+Whatever the order, the store ends as if the removed results had never come.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from indexing.models.executions import Conclusion
+from indexing.models.repositories import RepositoryChange
+from indexing.models.selections import ExecutionSelection
+from indexing.store.elasticsearch import executions
+from indexing.store.elasticsearch.cluster import routing_of
+from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.indices import refresh_lease
+from indexing.store.elasticsearch.indices.lease import LeaseDocument
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.contracts.test_executions import load
+from tests.contracts.test_removal import of_run, state
+from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, names, run_before
+
+pytestmark = pytest.mark.fresh_indices
+
+PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
+WHOLE_TEST = ExecutionSelection(WIDGETS, test_name="t")
+
+
+@pytest.fixture
+def one_marker_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+
+
+@pytest.fixture
+def nobody_waits_for_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh_lease, "WAIT_SECONDS", 0.2)
+
+
+async def write(store: ElasticsearchStore, run_id: str, conclusion: Conclusion) -> None:
+    run = make_run(run_id, commit=f"c{run_id}")
+    given = make_executions(run, [("t", conclusion)], after(hours=1))
+    await store.write_results(WIDGETS, {run: given})
+
+
+async def counts_of(store: ElasticsearchStore, run_id: str) -> list[dict[str, Any]]:
+    """Return the stored documents with counts of a run."""
+    cluster = cluster_of(store)
+    await cluster.connection.refresh(cluster.layout.arrivals)
+    found = await cluster.connection.search(cluster.layout.arrivals, {"size": 100})
+    sources = [hit["_source"] for hit in found["hits"]["hits"]]
+    return [source for source in sources if source["run_id"] == run_id]
+
+
+def writes_arrivals_of_tests(target: str, body: Any) -> bool:
+    return target.startswith("/_bulk") and b"-stale" in body and b'"arrivals_size"' in body
+
+
+def writes_executions(target: str, body: Any) -> bool:
+    return target.startswith("/_bulk") and b"-executions-" in body
+
+
+def writes_counts(target: str, body: Any) -> bool:
+    return target.startswith("/_bulk") and b"-arrivals" in body
+
+
+@pytest.mark.usefixtures("one_marker_a_read")
+async def test_a_removal_whose_marker_is_handled_first(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load(store, make_run("1"), ("t", PASSED))
+    before = await state(store, ["t"])
+    numbers = itertools.count()
+
+    def name_in(place: str) -> Callable[..., str]:
+        return lambda **_: f"{place}-{next(numbers)}"
+
+    monkeypatch.setattr(executions, "new_marker_id", name_in("later in the order"))
+    monkeypatch.setattr(dirty_markers, "new_marker_id", name_in("earlier"))
+    await write(store, "9", FAILED)
+    await other.remove_executions(of_run("9"), NOON)
+    assert await state(store, ["t"]) == before
+
+
+async def test_a_removal_before_the_load_has_marked_its_results(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load(store, make_run("1"), ("t", PASSED))
+    before = await state(store, ["t"])
+
+    async def undo() -> None:
+        assert await other.remove_executions(of_run("9"), NOON) == 1
+
+    run_before(store, monkeypatch, writes_arrivals_of_tests, undo)
+    await write(store, "9", FAILED)
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await state(store, ["t"]) == before
+    # Later loads are merged again.
+    await write(store, "10", FAILED)
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    with_it = await state(store, ["t"])
+    await store.rebuild(NOON)
+    assert await state(store, ["t"]) == with_it
+
+
+@pytest.mark.parametrize("is_remembered", [False, True])
+async def test_a_test_that_is_forgotten_before_its_results_are_stored(
+    store: ElasticsearchStore,
+    other: ElasticsearchStore,
+    monkeypatch: pytest.MonkeyPatch,
+    is_remembered: bool,
+) -> None:
+    await load(store if is_remembered else other, make_run("1"), ("t", PASSED), ("u", PASSED))
+    run_before(store, monkeypatch, writes_executions, lambda: other.forget_test(WIDGETS, "t", NOON))
+    await write(store, "9", FAILED)
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await names(store) == ["u"]
+    assert (await store.measure_executions(WHOLE_TEST)).executions == 0
+    assert await counts_of(store, "9") == []
+    assert (await store.get_status()).stale_tests == 0
+    # The next test of that name begins without them.
+    await write(store, "10", PASSED)
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert (await store.measure_executions(WHOLE_TEST)).executions == 1
+
+
+async def test_a_test_that_is_registered_again_keeps_its_results(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load(other, make_run("1"), ("t", PASSED), ("u", PASSED))
+
+    async def forget_and_load() -> None:
+        await other.forget_test(WIDGETS, "t", NOON)
+        await write(other, "10", PASSED)
+
+    run_before(store, monkeypatch, writes_executions, forget_and_load)
+    await write(store, "9", FAILED)
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await names(store) == ["t", "u"]
+    assert (await store.measure_executions(WHOLE_TEST)).executions == 2
+
+
+@pytest.mark.usefixtures("nobody_waits_for_a_lease")
+@pytest.mark.parametrize("has_lease", [True, False])
+async def test_a_removal_before_the_counts_of_the_run_are_written(
+    store: ElasticsearchStore,
+    other: ElasticsearchStore,
+    monkeypatch: pytest.MonkeyPatch,
+    has_lease: bool,
+) -> None:
+    await load(other, make_run("1"), ("t", PASSED))
+    leases = cluster_of(other).refresh_leases
+
+    async with AsyncExitStack() as taken:
+
+        async def undo() -> None:
+            await taken.aclose()
+            assert await other.remove_executions(of_run("9"), NOON) == 1
+
+        if not has_lease:
+            await taken.enter_async_context(leases.hold(routing_of(WIDGETS)))
+        await write(store, "9", FAILED)
+        run_before(store, monkeypatch, writes_counts, undo)
+        await store.refresh_tests(NOON, repository=WIDGETS)
+    if has_lease:
+        assert await counts_of(store, "9") != []
+        await other.refresh_tests(NOON, repository=WIDGETS)
+    assert await counts_of(store, "9") == []
+    assert (await store.get_status()).stale_tests == 0
+
+
+async def test_a_rebuild_deletes_counts_of_runs_without_results(store: ElasticsearchStore) -> None:
+    await load(store, make_run("1"), ("t", PASSED))
+    await load(store, make_run("9"), ("t", PASSED))
+    (counts,) = await counts_of(store, "9")
+    await store.remove_executions(of_run("9"), NOON)
+    cluster = cluster_of(store)
+    place = f"/{cluster.layout.arrivals}/_doc/{counts['arrival']}?routing={routing_of(WIDGETS)}"
+    await ask(store, "PUT", place, counts)
+    await store.rebuild(NOON)
+    assert await counts_of(store, "9") == []
+    assert len(await counts_of(store, "1")) == 1
+
+
+@pytest.mark.usefixtures("nobody_waits_for_a_lease")
+async def test_a_slow_refresh_leaves_a_newer_quarantine_alone(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+    run = make_run("1")
+    await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
+
+    async def fail() -> None:
+        await load(other, make_run("2"), ("t", FAILED), at=1)
+
+    def looks_slots_up(target: str, body: Any) -> bool:
+        quarantines = cluster_of(store).layout.quarantines
+        return target.startswith("/_mget") and body["docs"][0]["_index"] == quarantines
+
+    run_before(store, monkeypatch, looks_slots_up, fail)
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    found = await state(store, ["t"])
+    assert len(found[2]) == 1
+    await store.rebuild(NOON)
+    assert await state(store, ["t"]) == found
+
+
+@pytest.mark.usefixtures("one_marker_a_read")
+async def test_a_refresh_of_all_writes_all_rows_that_a_killed_one_may_lack(
+    store: ElasticsearchStore,
+) -> None:
+    await load(store, make_run("1"), ("t", PASSED), ("u", PASSED))
+    cluster, routing = cluster_of(store), routing_of(WIDGETS)
+    found = await cluster.connection.search(cluster.layout.identities, {"version": True})
+    for hit in found["hits"]["hits"]:
+        guard = f"version={hit['_version']}&version_type=external_gte&refresh=true"
+        place = f"/{hit['_index']}/_doc/{hit['_id']}?routing={routing}&{guard}"
+        await ask(store, "DELETE", place)
+    assert await names(store) == []
+    killed = LeaseDocument(cluster.connection, cluster.layout.control, f"turn-{routing}")
+    await killed.put({"kind": "turn", "owner": None}, None)
+    for test in await _test_ids(store):
+        marked = await dirty_markers.mark_before(cluster, routing, [test])
+        await dirty_markers.mark_after(cluster, marked)
+    assert await store.refresh_tests(NOON) == 2
+    assert await names(store) == ["t", "u"]
+
+
+async def _test_ids(store: ElasticsearchStore) -> list[str]:
+    cluster = cluster_of(store)
+    await cluster.connection.refresh(cluster.layout.tests)
+    found = await cluster.connection.search(cluster.layout.tests, {"size": 10})
+    return [hit["_id"] for hit in found["hits"]["hits"]]

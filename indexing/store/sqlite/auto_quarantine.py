@@ -25,11 +25,16 @@ _EVERY_BRANCH: Final = "ifnull(branch, char(0)) = char(0) AND removed_at IS NULL
 def end_expired(connection: sqlite3.Connection, test_id: bytes, now: int) -> None:
     """End a test's expired quarantines, so that new ones can take their place."""
     expired = connection.execute(
-        "UPDATE quarantines SET removed_at = expires_at, evidence_until = expires_at"
-        " WHERE test_id = ? AND removed_at IS NULL AND expires_at <= ? RETURNING id",
+        "SELECT id FROM quarantines WHERE test_id = ? AND removed_at IS NULL AND expires_at <= ?",
         (test_id, now),
     ).fetchall()
+    # Most tests have none, and a rebuild computes these without writing.
     for (quarantine_id,) in expired:
+        connection.execute(
+            "UPDATE quarantines SET removed_at = expires_at, evidence_until = expires_at"
+            " WHERE id = ?",
+            (quarantine_id,),
+        )
         add_expiry(connection, quarantine_id)
 
 

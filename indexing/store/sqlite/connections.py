@@ -77,7 +77,7 @@ class Connections:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._quick = _QuickReads(path)
         self._page_size = self._quick.page_size
         self._own_writes = OwnWrites(
@@ -107,7 +107,7 @@ class Connections:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The file holds the secret that signs cursors, so only its owner may read it.
             path.touch(mode=0o600)
-            connection = _connect(path, WRITER_BUSY_SECONDS, sqlite3.Connection)
+            connection = connect(path, WRITER_BUSY_SECONDS, sqlite3.Connection)
             try:
                 ensure_schema(connection)
                 (page_size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -158,7 +158,7 @@ class Connections:
                 # The store may have been closed while this read waited.
                 if read.is_interrupted:
                     raise ReadInterruptedError
-                with translated_errors(self._path):
+                with translated_errors(self.path):
                     return await self._in_thread(self._slow, read, READER_BUSY_SECONDS)
         except TimeoutError as error:
             raise ReadInterruptedError from error
@@ -170,7 +170,7 @@ class Connections:
 
     async def count(self, work: Work[T]) -> T:
         """Run a read in a thread, without a time limit."""
-        with translated_errors(self._path):
+        with translated_errors(self.path):
             return await self._in_thread(self._slow, work, READER_BUSY_SECONDS)
 
     async def write(self, work: Work[T]) -> T:
@@ -193,7 +193,7 @@ class Connections:
                     self._own_writes.disown()
 
         async with self._write_slots.slot(current_tenant.get()):
-            with translated_errors(self._path):
+            with translated_errors(self.path):
                 try:
                     return await self._in_thread(self._writing, transaction, WRITER_BUSY_SECONDS)
                 except asyncio.CancelledError:
@@ -237,11 +237,11 @@ class Connections:
 
     async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
         def run() -> T:
-            _require_whole_pages(self._path, self._page_size)
+            _require_whole_pages(self.path, self._page_size)
             connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
             if connection is None:
                 kind = InterruptibleConnection if pool is self._slow else sqlite3.Connection
-                connection = _connect(self._path, busy_seconds, kind)
+                connection = connect(self.path, busy_seconds, kind)
                 self._of_thread.connection = connection
                 self._opened.append(connection)
             return work(connection)
@@ -261,7 +261,7 @@ class _QuickReads:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.connection: ReadingConnection = _connect(path, READER_BUSY_SECONDS, ReadingConnection)
+        self.connection: ReadingConnection = connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self.connection.execute("PRAGMA query_only = ON")
         self.page_size: int = self.connection.execute("PRAGMA page_size").fetchone()[0]
         self._is_end_scheduled = False
@@ -354,7 +354,8 @@ def _give_way() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SLOW_NICENESS)
 
 
-def _connect(path: Path, busy_seconds: float, kind: type[C]) -> C:
+def connect(path: Path, busy_seconds: float, kind: type[C]) -> C:
+    """Open a connection to the file of a store; one thread at a time may use it."""
     # Each connection is used by one thread at a time; close() may come from another thread.
     connection = sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, factory=kind

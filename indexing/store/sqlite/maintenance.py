@@ -16,7 +16,7 @@ from indexing.store.sqlite.removal import delete_executions
 from indexing.store.sqlite.rollups import finish_days
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
 from indexing.store.sqlite.search.name_index import rebuild_names
-from indexing.store.sqlite.stale_tests import mark_found
+from indexing.store.sqlite.stale_tests import mark_found, new_later_mark
 from indexing.timestamps import to_microseconds
 
 _COUNTED: Final = {
@@ -90,7 +90,7 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
         "FROM executions e JOIN identities i ON i.id = e.identity JOIN tests t ON t.id = i.test"
         " WHERE e.id IN (SELECT value FROM json_each(?))"
     )
-    mark_found(connection, f"SELECT t.id {of_these}", given, later=True)
+    mark_found(connection, f"SELECT t.id {of_these}", given, later=new_later_mark(connection))
     # Retention removes the evidence of automatic quarantines, so these decisions become final.
     connection.execute(
         "UPDATE quarantines SET judged_until = NULL WHERE judged_until IS NOT NULL"
@@ -110,9 +110,13 @@ def _note_pruned(connection: sqlite3.Connection, number: int) -> None:
     )
 
 
-def rebuild_derived(connection: sqlite3.Connection) -> int:
-    """Rebuild the n-gram indexes and mark every test as stale; return the number of tests."""
+def rebuild_derived(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Rebuild the n-gram indexes and mark every test as stale.
+
+    Returns the number of tests and their mark; those that were stale before have another one.
+    """
     rebuild_names(connection)
-    mark_found(connection, "SELECT id FROM tests", later=True)
+    mark = new_later_mark(connection)
+    mark_found(connection, "SELECT id FROM tests", later=mark)
     count: int = connection.execute("SELECT count(*) FROM tests").fetchone()[0]
-    return count
+    return count, mark

@@ -13,11 +13,8 @@ from typing import Any, Final
 import orjson
 
 from indexing.errors import DATA_ERRORS
-from indexing.globs import matches
 from indexing.health.history import read_history
 from indexing.health.observations import Judgement
-from indexing.health.recovery import Recovery
-from indexing.health.rollup_text import read_recovery, write_recovery
 from indexing.health.rollups import find_newest
 from indexing.health.rules import judge_rollups
 from indexing.models.changes import AnswerChanges
@@ -27,11 +24,11 @@ from indexing.quarantine.decision import JudgedState, find_evidence
 from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
-from indexing.store.sqlite.events import read_pruned_before
 from indexing.store.sqlite.histories import forget_history, store_history
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
-from indexing.store.sqlite.observations import OnBranch, read_on_branch, read_since
+from indexing.store.sqlite.observations import read_on_branch
+from indexing.store.sqlite.recoveries import update_recovery
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.rollups import (
     RollupsOfTest,
@@ -44,7 +41,6 @@ from indexing.store.sqlite.stale_tests import LATER, mark_stale
 from indexing.store.sqlite.stored_tests import (
     JUDGED_COLUMNS,
     NOT_JUDGED,
-    InForce,
     StoredTest,
     judged_values,
     read_in_force,
@@ -132,6 +128,57 @@ def refresh_some(
     connection.executemany("DELETE FROM stale_tests WHERE test = ?", refreshed)
     is_more = len(refreshed) < len(stale) or len(stale) == limit
     return len(refreshed), is_more, changes
+
+
+def compute_changed_rows(
+    connection: sqlite3.Connection, tests: Sequence[int], now: datetime
+) -> list[tuple[int, RefreshedRows]]:
+    """Compute tests from all of their executions; return the rows of each that have to change.
+
+    The connection is read-only, so tests that need other writes are left out, such as those with
+    quarantines. So are those that cannot be judged.
+    """
+    computed: list[tuple[int, RefreshedRows]] = []
+    final_until = read_final_until(connection)
+    for test, _ in _read_in_parts(connection, [(test, 1, 0) for test in tests]):
+        refresh = _Refresh(connection, to_microseconds(now), final_until, None)
+        try:
+            refresh.run(test, recompute=True)
+        except DATA_ERRORS:
+            continue
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
+        else:
+            computed.append((test.test, refresh.rows))
+    return computed
+
+
+def write_computed(
+    connection: sqlite3.Connection, computed: Sequence[tuple[int, RefreshedRows]], mark: int
+) -> int:
+    """Write the changed rows of tests, unless anything may have changed since they were marked.
+
+    Returns the number of tests; they are stale no longer.
+    """
+    given = orjson.dumps([test for test, _ in computed]).decode()
+    kept = {
+        test
+        for (test,) in connection.execute(
+            "SELECT s.test FROM stale_tests s WHERE s.recompute = ?"
+            " AND s.test IN (SELECT value FROM json_each(?))"
+            # An earlier release keeps the mark of a test with new executions.
+            " AND NOT EXISTS (SELECT 1 FROM unmerged u WHERE u.test = s.test)",
+            (mark, given),
+        )
+    }
+    rows = RefreshedRows()
+    for test, changed in computed:
+        if test in kept:
+            rows.add(changed)
+    rows.write(connection)
+    connection.executemany("DELETE FROM stale_tests WHERE test = ?", [(test,) for test in kept])
+    return len(kept)
 
 
 def mark_damaged(connection: sqlite3.Connection, test: int) -> None:
@@ -298,7 +345,7 @@ class _Refresh:
             self._apply_rules(test, rollups, judgement, judge_test, recompute=recompute)
             in_force = read_in_force(self._connection, test.test)
         new = None if recompute else rollups.unmerged
-        _update_recovery(self._connection, test.test, in_force, new)
+        update_recovery(self._connection, test.test, in_force, new)
         return noting and _list_quarantines(self._connection, test) != before
 
     def _apply_rules(
@@ -342,42 +389,3 @@ def _list_quarantines(connection: sqlite3.Connection, test: StoredTest) -> list[
         " WHERE test_id = ? AND removed_at IS NULL ORDER BY id",
         (test.test_id,),
     ).fetchall()
-
-
-def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:
-    """Recompute whether the test has recovered under each of its quarantines."""
-    _update_recovery(connection, test, read_in_force(connection, test), None)
-
-
-def _update_recovery(
-    connection: sqlite3.Connection,
-    test: int,
-    quarantines: Sequence[InForce],
-    new: Sequence[OnBranch] | None,
-) -> None:
-    """Update the recovery under each quarantine with new executions; `None` recomputes it.
-
-    Of a quarantine that retention has reached, verdicts that passed are gone, so they are kept.
-    """
-    pruned_before = None
-    if any(new is None or text is None for *_, text in quarantines):
-        pruned_before = read_pruned_before(connection)
-    for quarantine_id, pattern, created_at, text in quarantines:
-        known = new is not None and text is not None
-        before = Recovery() if text is None else read_recovery(text)
-        if not known:
-            is_reached = pruned_before is not None and created_at < pruned_before
-            before = before.without_executions() if is_reached else Recovery()
-        seen = new if known and new is not None else read_since(connection, test, created_at)
-        covered = (
-            each.observation
-            for each in seen
-            if each.observation.at >= created_at
-            and (pattern is None or matches(pattern, each.branch))
-        )
-        recovery = before.merge(covered)
-        if not known or recovery != before:
-            connection.execute(
-                "UPDATE quarantines SET is_recovered = ?, recovery = ? WHERE id = ?",
-                (recovery.is_recovered, write_recovery(recovery), quarantine_id),
-            )

@@ -54,6 +54,13 @@ class RefreshedRows:
         default_factory=partial(defaultdict, list)
     )
 
+    def add(self, others: RefreshedRows) -> None:
+        """Add the rows of other tests."""
+        for name in _STATEMENTS:
+            getattr(self, name).extend(getattr(others, name))
+        for place, rows in others.updates.items():
+            self.updates[place] += rows
+
     def write(self, connection: sqlite3.Connection) -> None:
         """Write all rows."""
         for (table, columns), rows in self.updates.items():

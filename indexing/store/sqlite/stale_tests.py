@@ -1,7 +1,9 @@
 """Marks tests as stale, so that `refresh_tests` judges them again.
 
 `recompute` says how: 0 if a merge of the new executions is enough, 1 from all executions. `LATER`
-is like 1, but loads leave the test to the rebuild or prune that marked it.
+and above are like 1, but loads leave the test to the rebuild or prune that marked it. Each of these
+has a value of its own, so a rebuild can tell that nothing else has marked or refreshed a test since
+it marked it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,20 @@ from typing import Any, Final
 import orjson
 
 LATER: Final = 2
+# The row of `meta` with the last value.
+_LAST_LATER: Final = "last_later_mark"
+
+
+def new_later_mark(connection: sqlite3.Connection) -> int:
+    """Return a value of `recompute` for tests that loads leave; no test ever had it."""
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_LAST_LATER,)).fetchone()
+    mark = LATER if row is None else int(row[0]) + 1
+    connection.execute(
+        "INSERT INTO meta (name, value) VALUES (?1, ?2)"
+        " ON CONFLICT (name) DO UPDATE SET value = ?2",
+        (_LAST_LATER, str(mark).encode()),
+    )
+    return mark
 
 
 def mark_for_merge(
@@ -24,7 +40,7 @@ def mark_for_merge(
     """
     connection.executemany(
         "INSERT INTO stale_tests (test, repository_id, recompute) VALUES (?, ?, 0)"
-        f" ON CONFLICT DO UPDATE SET recompute = 1 WHERE recompute = {LATER}",
+        f" ON CONFLICT DO UPDATE SET recompute = 1 WHERE recompute >= {LATER}",
         [(test, repository_id) for test in tests],
     )
 
@@ -40,15 +56,17 @@ def mark_found(
     tests: str,
     parameters: Sequence[Any] = (),
     *,
-    later: bool = False,
+    later: int | None = None,
 ) -> None:
     """Mark the tests whose row ids this query finds, to be computed from all executions.
 
-    With `later`, loads leave them to the caller; but not those that are stale already.
+    With `later`, a new mark of `new_later_mark`, loads leave them to the caller; but not those that
+    are stale already.
     """
     connection.execute(
         "INSERT INTO stale_tests (test, repository_id, recompute)"
-        f" SELECT id, repository_id, {LATER if later else 1} FROM tests WHERE id IN ({tests})"
-        " ON CONFLICT DO UPDATE SET recompute = min(excluded.recompute, max(1, recompute))",
+        f" SELECT id, repository_id, {1 if later is None else later} FROM tests"
+        f" WHERE id IN ({tests}) ON CONFLICT DO UPDATE"
+        f" SET recompute = iif(recompute < {LATER}, 1, excluded.recompute)",
         parameters,
     )

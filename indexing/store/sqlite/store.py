@@ -70,6 +70,7 @@ from indexing.store.sqlite.event_plan import find_excluded_column
 from indexing.store.sqlite.insights import SqliteInsights
 from indexing.store.sqlite.notifications import SqliteNotifications
 from indexing.store.sqlite.pace import new_pace
+from indexing.store.sqlite.rebuilding import rebuild_in_steps
 from indexing.store.sqlite.refreshing import refresh_in_steps
 from indexing.store.sqlite.search import identities
 from indexing.store.sqlite.search.strategy import choose_strategy
@@ -362,9 +363,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         return PruneCount(dropped_events, dropped_executions)
 
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
-        count = await self._connections.write(maintenance.rebuild_derived)
-        await self.refresh_tests(now, progress)
-        return count
+        return await rebuild_in_steps(self._connections, now, progress)
 
     async def _repeat(
         self, step: Callable[[sqlite3.Connection], int], progress: Steps | None = None

@@ -15,7 +15,7 @@ from indexing.models.tests import TestQuery
 from indexing.store import open_store
 from indexing.store.interface import Store
 from indexing.store.sqlite import maintenance, refresh, refreshing
-from indexing.store.sqlite.connections import Connections, _connect
+from indexing.store.sqlite.connections import Connections, connect
 from indexing.store.sqlite.executions import write_results
 from indexing.store.sqlite.refresh import RefreshError, refresh_some
 from indexing.store.sqlite.repositories import ensure_repository
@@ -29,7 +29,7 @@ PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPP
 
 
 def test_new_and_known_tests_are_read_together(tmp_path: Path) -> None:
-    with closing(_connect(tmp_path / "store.db", 10, sqlite3.Connection)) as connection:
+    with closing(connect(tmp_path / "store.db", 10, sqlite3.Connection)) as connection:
         ensure_schema(connection)
         ensure_repository(connection, WIDGETS)
         statements: list[str] = []
@@ -101,7 +101,7 @@ def read_rows(folder: Path) -> list[tuple[object, ...]]:
 
 
 def test_stale_tests_of_others_cost_a_refresh_nothing(tmp_path: Path) -> None:
-    with closing(_connect(tmp_path / "store.db", 10, sqlite3.Connection)) as connection:
+    with closing(connect(tmp_path / "store.db", 10, sqlite3.Connection)) as connection:
         ensure_schema(connection)
         costs: list[int] = []
         for number in (1, 1_000):
@@ -207,7 +207,7 @@ async def test_a_load_judges_no_tests_that_a_rebuild_is_to_judge(tmp_path: Path)
         await load_everywhere(store, number)
     await store.refresh_tests(NOON)
     rebuilding = Connections.open(tmp_path / "mergewatch.db")
-    assert await rebuilding.write(maintenance.rebuild_derived) == 600
+    assert (await rebuilding.write(maintenance.rebuild_derived))[0] == 600
     await rebuilding.close()
     run = make_run("new", commit="new")
     uploaded = make_executions(run, [("t5", FAILED), ("new", PASSED)], after(hours=-1))

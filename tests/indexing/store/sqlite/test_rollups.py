@@ -18,7 +18,7 @@ from indexing.models.repositories import RepositoryChange
 from indexing.store import open_store
 from indexing.store.interface import Store
 from indexing.store.sqlite import maintenance
-from indexing.store.sqlite.connections import _connect
+from indexing.store.sqlite.connections import connect
 from indexing.store.sqlite.executions import write_results
 from indexing.store.sqlite.migrations import version_15, version_17
 from indexing.store.sqlite.refresh import refresh_some
@@ -150,7 +150,7 @@ async def test_a_load_reads_no_history(tmp_path: Path) -> None:
     await store.ensure_repository(WIDGETS)
     await store.close()
     steps = []
-    with closing(_connect(tmp_path / "mergewatch.db", 10, sqlite3.Connection)) as connection:
+    with closing(connect(tmp_path / "mergewatch.db", 10, sqlite3.Connection)) as connection:
         for number in range(600):
             run = make_run(str(number), commit=f"c{number}")
             at = after(minutes=number - 600)

@@ -28,6 +28,7 @@ from benchmarks.parts.ingest import measure_ingest
 from benchmarks.parts.loaders import measure_loaders
 from benchmarks.parts.memory import measure_memory
 from benchmarks.parts.profiles import measure_profiles
+from benchmarks.parts.rebuild import measure_rebuilds
 from benchmarks.parts.small_writes import measure_small_writes
 from benchmarks.parts.throughput import measure_throughput
 from benchmarks.parts.workers import measure_workers
@@ -111,6 +112,9 @@ PARTS: Final[dict[str, Callable[[Run], dict[str, Any]]]] = {
     "small_writes": _small_writes,
     "history": lambda run: {
         "histories": tuple(measure_history(run.size, new_places(run.elasticsearch_url)))
+    },
+    "rebuild": lambda run: {
+        "rebuilds": tuple(measure_rebuilds(run.size, new_places(run.elasticsearch_url)))
     },
     "loaders": lambda run: {
         "loaders": tuple(measure_loaders(run.size, new_places(run.elasticsearch_url)))

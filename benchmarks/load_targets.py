@@ -125,16 +125,14 @@ def _of_documents() -> Iterator[Target]:
 
 
 def _of_rebuild(store: str) -> Target:
-    def figure(results: Results) -> float | None:
-        found = _history_of(results, store)
-        return None if found is None else found.recomputed
-
     kind = store.removeprefix("into ")
     return Target(
         f"tests rebuilt a second on {kind}, with {HISTORY_DEPTHS[0]} executions each",
         REBUILT[store],
         at_least=True,
-        figure=figure,
+        figure=lambda results: next(
+            (each.per_second for each in results.rebuilds if each.store == store), None
+        ),
     )
 
 

@@ -183,6 +183,22 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebuild:
+    """A rebuild of a store whose `tests` have `depth` executions each.
+
+    `per_second` are tests. Meanwhile test details were read, of which the slowest took
+    `slowest_read` seconds.
+    """
+
+    store: str
+    depth: int
+    tests: int
+    per_second: float
+    reads: int
+    slowest_read: float
+
+
+@dataclass(frozen=True, slots=True)
 class Loaders:
     """Executions a second of one repository, loaded by one process and by several at once.
 
@@ -232,6 +248,7 @@ class Results:
     speeds: tuple[Speed, ...] = ()
     small_writes: SmallWrites | None = None
     histories: tuple[History, ...] = ()
+    rebuilds: tuple[Rebuild, ...] = ()
     loaders: tuple[Loaders, ...] = ()
     cached_shares: tuple[CachedShare, ...] = ()
     # The cost of loading the real reports, relative to the least possible.

@@ -31,8 +31,9 @@ class Size:
     worker while its memory is sampled. `growth_events` and `growth_identities` are the sizes of the
     stores whose costs are compared. `ingest_events` and `ingest_executions` are the amounts of the
     timed loads. `history_depths` are the executions that each of `history_tests` tests has when the
-    next report is loaded. One loader and several load `loaders_reports` reports of `loaders_tests`
-    tests each. The share of cached answers is that of `share_seconds`.
+    next report is loaded. `rebuilt_tests` are those of the store that is rebuilt. One loader and
+    several load `loaders_reports` reports of `loaders_tests` tests each. The share of cached
+    answers is that of `share_seconds`.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Size:
     ingest_executions: int
     history_tests: int
     history_depths: tuple[int, ...]
+    rebuilt_tests: int
     loaders_reports: int
     loaders_tests: int
     share_seconds: float
@@ -70,6 +72,7 @@ FULL: Final = Size(
     ingest_executions=40_000,
     history_tests=1_000,
     history_depths=(0, 30, 300, 3_000),
+    rebuilt_tests=10_000,
     loaders_reports=40,
     loaders_tests=500,
     share_seconds=20.0,
@@ -90,6 +93,7 @@ QUICK: Final = Size(
     ingest_executions=5_000,
     history_tests=50,
     history_depths=(0, 30, 300),
+    rebuilt_tests=500,
     loaders_reports=4,
     loaders_tests=50,
     share_seconds=2.0,

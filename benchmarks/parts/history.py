@@ -6,33 +6,24 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.data.histories import END, REPOSITORY, executions_of, fill, run_of
 from benchmarks.data.sizes import Size
 from benchmarks.results import History
 from benchmarks.running.new_stores import NewPlace
 from benchmarks.running.requests_to_node import answers_seen
-from indexing.health.thresholds import WINDOW
-from indexing.identifiers import derive_identity_id, derive_junit_execution_id
-from indexing.models.executions import Conclusion, Execution, Run
-from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Store
 from service.cli.collecting import collecting_rarely
 from tests.places import Place
 
-_REPOSITORY: Final = RepositoryName("acme", "monorepo")
-# The end of the last day of the history; the reports that are timed arrive on the next one.
-_END: Final = datetime(2026, 11, 1, tzinfo=UTC)
 _REPORTS: Final = 5
 # A store is rebuilt this often, or until this many seconds have passed.
 _REBUILDS: Final = 5
 _LONG_SECONDS: Final = 10.0
-_EXECUTIONS_A_CALL: Final = 20_000
-# One result in this many fails.
-_FAILING: Final = 97
 
 
 class Documents:
@@ -74,7 +65,7 @@ async def _measure(size: Size, places: Mapping[str, NewPlace]) -> list[History]:
             with new_place() as place:
                 store = await open_store(place)
                 try:
-                    await store.ensure_repository(_REPOSITORY)
+                    await store.ensure_repository(REPOSITORY)
                     found.append(await _measure_one(size, name, depth, store, place))
                 finally:
                     await store.close()
@@ -89,18 +80,18 @@ async def _measure(size: Size, places: Mapping[str, NewPlace]) -> list[History]:
 
 
 async def _measure_one(size: Size, name: str, depth: int, store: Store, place: Place) -> History:
-    await _fill(size, depth, store)
+    await fill(store, size.history_tests, depth)
     rebuilt = await _time_rebuild(store)
     documents = Documents()
     seconds, cpu = [], []
     # The first report of an empty store is the only one without history.
     for number in range(_REPORTS if depth else 1):
-        run = _run_of(f"next-{number}")
-        executions = _executions_of(size, run, _END + timedelta(minutes=number), number)
+        run = run_of(f"next-{number}")
+        executions = executions_of(size.history_tests, run, END + timedelta(minutes=number), number)
         began, used = time.perf_counter(), time.process_time()
         with answers_seen(documents.see):
-            await store.write_results(_REPOSITORY, {run: executions})
-            await store.refresh_tests(_END, None, _REPOSITORY)
+            await store.write_results(REPOSITORY, {run: executions})
+            await store.refresh_tests(END, None, REPOSITORY)
         seconds.append(time.perf_counter() - began)
         cpu.append(time.process_time() - used)
     loaded = len(seconds) * size.history_tests
@@ -124,7 +115,7 @@ async def _time_rebuild(store: Store) -> float:
     seconds: list[float] = []
     while len(seconds) < _REBUILDS and sum(seconds) < _LONG_SECONDS:
         began = time.perf_counter()
-        await store.rebuild(_END)
+        await store.rebuild(END)
         seconds.append(time.perf_counter() - began)
     return min(seconds)
 
@@ -134,42 +125,3 @@ def _size_of(place: Place) -> int:
     if not isinstance(place, Path):
         return 0
     return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
-
-
-async def _fill(size: Size, depth: int, store: Store) -> None:
-    """Store this many executions of each test, evenly over the window."""
-    apart = (WINDOW - timedelta(days=1)) / max(depth, 1)
-    batch: dict[Run, list[Execution]] = {}
-    for number in range(depth):
-        run = _run_of(str(number))
-        batch[run] = _executions_of(size, run, _END - apart * (depth - number), number)
-        if len(batch) * size.history_tests >= _EXECUTIONS_A_CALL or number == depth - 1:
-            await store.write_results(_REPOSITORY, batch)
-            batch = {}
-    await store.refresh_tests(_END)
-
-
-def _run_of(run_id: str) -> Run:
-    return Run(run_id, 1, "ci", "unit", "main", commit=run_id.rjust(40, "0"))
-
-
-def _executions_of(size: Size, run: Run, at: datetime, number: int) -> list[Execution]:
-    """Return one report of every test."""
-    return [
-        Execution(
-            id=derive_junit_execution_id(
-                derive_identity_id(_REPOSITORY, name, run.pipeline_name, run.job_name),
-                run.run_id,
-                run.attempt,
-                b"report",
-                0,
-            ),
-            test_name=name,
-            conclusion=Conclusion.FAILED
-            if (test + 7 * number) % _FAILING == 0
-            else Conclusion.PASSED,
-            finished_at=at,
-            duration=test / 1000,
-        )
-        for test, name in enumerate(f"tests/unit/test_{n}" for n in range(size.history_tests))
-    ]

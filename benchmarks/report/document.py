@@ -41,6 +41,22 @@ def write_document(
     parts += _workers(results)
     if results.costs:
         parts += _growth(results)
+    parts += _loads(results)
+    if results.hottest:
+        parts.append(
+            "## Where the time goes\n\nOn the three hottest paths, by py-spy under the same load; "
+            "`docs/performance.md` says why it stays there."
+        )
+        parts += _looks(results.hottest)
+    if failing:
+        parts.append("## What dominates where a target does not hold")
+        parts += _looks(failing)
+    return "\n\n".join(parts) + "\n"
+
+
+def _loads(results: Results) -> list[str]:
+    """Return the sections on loads and rebuilds."""
+    parts: list[str] = []
     if results.speeds:
         parts.append(
             "## Loading\n\nThe best of three loads each, into a new store.\n\n"
@@ -54,6 +70,11 @@ def write_document(
             "of its tests has; documents of Elasticsearch read and written for each execution.\n\n"
             + tables.history_table(results.histories)
         )
+    if results.rebuilds:
+        parts.append(
+            "## Rebuilds\n\nThe fastest of three, while another connection reads test details.\n\n"
+            + tables.rebuilds_table(results.rebuilds)
+        )
     if results.loaders:
         parts.append(
             "## Several loaders\n\nOf one repository, each a process; afterwards both stores hold "
@@ -65,16 +86,7 @@ def write_document(
             "while reports of other tests of the repository arrive over HTTP.\n\n"
             + tables.shares_table(results.cached_shares)
         )
-    if results.hottest:
-        parts.append(
-            "## Where the time goes\n\nOn the three hottest paths, by py-spy under the same load; "
-            "`docs/performance.md` says why it stays there."
-        )
-        parts += _looks(results.hottest)
-    if failing:
-        parts.append("## What dominates where a target does not hold")
-        parts += _looks(failing)
-    return "\n\n".join(parts) + "\n"
+    return parts
 
 
 def _head(setting: Setting, results: Results) -> str:

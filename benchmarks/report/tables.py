@@ -13,6 +13,7 @@ from benchmarks.results import (
     History,
     Loaders,
     Memory,
+    Rebuild,
     Results,
     Scaling,
     SmallWrites,
@@ -175,6 +176,23 @@ def history_table(histories: Sequence[History]) -> str:
     ]
     heads = ["where to, executions a test", "seconds", "read", "written"]
     return table([*heads, "tests rebuilt a second", "bytes an execution"], rows)
+
+
+def rebuilds_table(found: Sequence[Rebuild]) -> str:
+    """Show the rate of rebuilds, and the slowest read meanwhile."""
+    rows = [
+        [
+            each.store.removeprefix("into "),
+            f"{each.tests:,}",
+            f"{each.depth:,}",
+            f"{each.per_second:,.0f}",
+            f"{each.reads:,}",
+            f"{each.slowest_read * 1000:.0f} ms",
+        ]
+        for each in found
+    ]
+    heads = ["store", "tests", "executions a test", "tests a second", "reads", "slowest read"]
+    return table(heads, rows)
 
 
 def loaders_table(found: Sequence[Loaders]) -> str:

@@ -11,6 +11,7 @@ from benchmarks.results import (
     History,
     Loaders,
     Memory,
+    Rebuild,
     Results,
     Speed,
     compare,
@@ -145,9 +146,10 @@ LOADS = Results(
     histories=(
         # The depth without history does not count.
         History(INTO, 0, 1.0, 9.0, 9.0, 0.0, 0.0),
-        History(INTO, 30, 1.0, 0.5, 2.2, 1_000.0, 0.0),
+        History(INTO, 30, 1.0, 0.5, 2.2, 2.0, 0.0),
         History(INTO, 3_000, 1.5, 9.0, 9.0, 1.0, 0.0),
     ),
+    rebuilds=(Rebuild(INTO, 30, 10_000, 1_000.0, 9, 0.1),),
     loaders=(Loaders(INTO, 4, 40, 100.0, 200.0),),
     cached_shares=(CachedShare(INTO, 100, 10, 3),),
 )
@@ -181,9 +183,10 @@ def test_no_target_of_loads_holds_beyond_its_bound() -> None:
             for each in LOADS.speeds
         ),
         histories=(
-            History(INTO, 30, 1.0, 0.51, 2.21, 999.0, 0.0),
+            History(INTO, 30, 1.0, 0.51, 2.21, 2.0, 0.0),
             History(INTO, 3_000, 1.51, 0.0, 0.0, 1.0, 0.0),
         ),
+        rebuilds=(Rebuild(INTO, 30, 10_000, 999.0, 9, 0.1),),
         loaders=(Loaders(INTO, 4, 40, 100.0, 199.0),),
         cached_shares=(CachedShare(INTO, 100, 11, 3),),
     )

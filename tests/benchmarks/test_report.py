@@ -17,6 +17,7 @@ from benchmarks.results import (
     Loaders,
     Memory,
     ProfiledSubject,
+    Rebuild,
     Results,
     Scaling,
     Speed,
@@ -45,6 +46,7 @@ RESULTS = Results(
         Speed("events", "reading and checking alone", 20_000),
         Speed("events", "into SQLite", 15_000),
     ),
+    rebuilds=(Rebuild("into SQLite", 30, 10_000, 2_100.0, 90, 0.0125),),
     loaders=(Loaders("into SQLite", 4, 40, 4_000.0, 3_800.0),),
     cached_shares=(CachedShare("into SQLite", 2_000, 10, 31),),
     reports_ratio=1.8,
@@ -124,6 +126,11 @@ def test_two_workers_are_compared_by_the_cpu_time_of_a_request() -> None:
 
 def test_a_speed_stands_against_the_first_of_its_kind() -> None:
     assert rows_of(write(), "Loading")[3] == ["events, into SQLite", "15,000", "0.75"]
+
+
+def test_a_rebuild_stands_with_the_slowest_read_meanwhile() -> None:
+    found = ["SQLite", "10,000", "30", "2,100", "90", "12 ms"]
+    assert rows_of(write(), "Rebuilds")[2] == found
 
 
 def test_several_loaders_stand_against_one() -> None:

@@ -57,7 +57,7 @@ tests.add_command(forget)
 @click.argument("test", type=TEXT)
 @json_option
 def show(repository: RepositoryName, test: str, as_json: bool) -> None:
-    """Show a test and the reasons for its health.
+    """Show a test, the owners of its file, and the reasons for its health.
 
     TEST is its full name or its id.
     """
@@ -65,13 +65,18 @@ def show(repository: RepositoryName, test: str, as_json: bool) -> None:
 
     async def work(client: AsyncClient) -> tuple[TestDetail, HealthReport | None]:
         detail = await client.get_test(str(repository), test_id)
-        return detail, None if as_json else await client.get_test_health(str(repository), test_id)
+        if as_json:
+            return detail, None
+        return detail, await client.get_test_health(str(repository), test_id, include="owners")
 
     detail, report = with_service(work, _OPTIONS)
     if report is None:
         click.echo(write_json(detail))
         return
-    _show_fields([(name.replace("_", " "), value) for name, value in detail.items()])
+    fields: list[tuple[str, object]] = [
+        (name.replace("_", " "), value) for name, value in detail.items()
+    ]
+    _show_fields([*fields, ("owners", " ".join(report.get("owners", ())) or None)])
     for job in report["jobs"]:
         click.echo()
         click.echo(visible(f"{job['pipeline_name']} / {job['job_name']}: {job['health_status']}"))

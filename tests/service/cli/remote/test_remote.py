@@ -206,6 +206,21 @@ async def test_a_test_is_shown_by_its_name_or_its_id(run: Run) -> None:
     assert "no such test" in absent.stderr
 
 
+async def test_a_test_is_shown_with_the_owners_of_its_file(run: Run, door: FrontDoor) -> None:
+    async def owners() -> str:
+        shown = await run("tests", "show", *OF_WIDGETS, "suite.owned")
+        (line,) = [line for line in shown.stdout.splitlines() if line.startswith("owners ")]
+        return line.removeprefix("owners").strip()
+
+    report = make_run("owned")
+    results = make_executions(report, [("suite.owned", Conclusion.PASSED)], filepath="web/a.py")
+    await door.store.write_results(WIDGETS, {report: results})
+    await door.store.refresh_tests(NOON)
+    assert await owners() == "-"
+    await door.store.set_code_owners(WIDGETS, "web/ @acme/web m+m@acme.example")
+    assert await owners() == "@acme/web m+m@acme.example"
+
+
 async def test_failures_are_listed_and_one_is_shown_with_its_trace(run: Run) -> None:
     listed = await run("tests", "failures", *OF_WIDGETS, HOSTILE)
     _, row = listed.stdout.splitlines()

@@ -22,8 +22,8 @@ async def write_announcement(cluster: Cluster, stored: StoredRepository) -> Stor
     """Write the pending event of a settings change, if any, and remove it from the repository."""
     while stored.announcement is not None:
         await write_events(cluster, [stored.announcement])
-        # On a conflict, another process has changed the repository, and it removes the event
-        # before it changes anything else.
+        # On a conflict, another process has changed the repository. The document tells whether it
+        # has removed the event.
         with suppress(ConflictError):
             await replace_repository(
                 cluster,

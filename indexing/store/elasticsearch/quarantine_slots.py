@@ -30,7 +30,7 @@ from indexing.models.quarantines import (
 )
 from indexing.quarantine.changes import record_change, record_expiry
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
+from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Document, Version
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.timestamps import (
@@ -179,6 +179,15 @@ async def read_slots(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> list[
         slot if document is None else slot_of(document)
         for slot, document in zip(slots, found, strict=True)
     ]
+
+
+async def try_write_slot(cluster: Cluster, slot: QuarantineSlot) -> bool:
+    """Store a slot; return False if it has changed since it was read."""
+    try:
+        await write_slot(cluster, slot)
+    except ConflictError:
+        return False
+    return True
 
 
 async def write_slot(cluster: Cluster, slot: QuarantineSlot) -> None:

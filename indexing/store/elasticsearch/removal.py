@@ -13,30 +13,25 @@ from typing import Any, Final
 from indexing.accepted_times import AcceptedTimes
 from indexing.identifiers import derive_run_id, derive_test_id
 from indexing.models.executions import Run
-from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import TestHealth, TestMetadata
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import (
-    ConflictError,
-)
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import dirty_markers
 from indexing.store.elasticsearch.derived.changes import list_deletions
 from indexing.store.elasticsearch.derived.dirty_markers import FollowUp
+from indexing.store.elasticsearch.derived.forgotten_tests import withdraw_automatic
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
 from indexing.store.elasticsearch.derived.removed_results import delete_results
 from indexing.store.elasticsearch.derived.results import row_id_of
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
-    read_slots,
     slot_of_hit,
-    write_slot,
+    try_write_slot,
 )
 from indexing.store.elasticsearch.repositories import list_repositories, note_removal
 from indexing.store.elasticsearch.tests import BOUNDS, RemovedBound, source_of, test_of
@@ -115,16 +110,18 @@ async def forget_test(
     progress: Steps | None,
 ) -> ForgetCount:
     selection = ExecutionSelection(repository, test_name=test_name)
+    routing, test_id = routing_of(repository), derive_test_id(repository, test_name)
+    slot = QuarantineSlot(routing, test_id, test_name, None)
     removed = tests = 0
     has_more = True
     while has_more:
         removed += await remove_executions(cluster, selection, now, progress)
-        await _withdraw_automatic(cluster, repository, test_name, now)
+        await withdraw_automatic(cluster, slot, now)
         while not await _drop_test(cluster, repository, test_name):
             tests = 1
         # Results that arrived meanwhile have lost their test, and would count again for the next
         # one of that name. A load that stores some after this notices it.
-        await note_removal(cluster, routing_of(repository))
+        await note_removal(cluster, routing)
         has_more = (await measure_executions(cluster, selection)).executions > 0
     return ForgetCount(tests, removed)
 
@@ -246,36 +243,8 @@ async def _clamp_slots(cluster: Cluster, routing: str, latest: datetime, now: da
                 if changed != slot:
                     tests = [str(slot.test_id)]
                     marked = await dirty_markers.mark_before(cluster, routing, tests)
-                    again |= not await _write(cluster, changed)
+                    again |= not await try_write_slot(cluster, changed)
                     await dirty_markers.mark_after(cluster, marked)
-
-
-async def _write(cluster: Cluster, slot: QuarantineSlot) -> bool:
-    """Store the slot; return False if another process has changed it since it was read."""
-    try:
-        await write_slot(cluster, slot)
-    except ConflictError:
-        return False
-    return True
-
-
-async def _withdraw_automatic(
-    cluster: Cluster, repository: RepositoryName, test_name: str, now: datetime
-) -> None:
-    """Withdraw the automatic quarantine of a test if there is one, even a final one."""
-    test_id = derive_test_id(repository, test_name)
-    unknown = QuarantineSlot(routing_of(repository), test_id, test_name, None)
-    while True:
-        (slot,) = await read_slots(cluster, [unknown])
-        before, slot = slot, slot.expired_by(now)
-        if slot.record is not None and slot.record.source is QuarantineSource.AUTO:
-            slot = slot.changed(ChangeAction.TAKEN_BACK, now, RULES).holding(None)
-        # The test is forgotten, and so is what webhooks were told of it.
-        slot = replace(slot, notified_at=None)
-        if slot == before or await _write(cluster, slot):
-            # A killed call may have left changes that are not in the log of changes yet.
-            await quarantine_changes.complete(cluster, [slot])
-            return
 
 
 async def _drop_test(cluster: Cluster, repository: RepositoryName, test_name: str) -> bool:

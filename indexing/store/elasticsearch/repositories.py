@@ -177,7 +177,7 @@ async def replace_webhooks(
 async def note_removal(cluster: Cluster, routing: str) -> None:
     """Note that results were deleted, so that refreshes no longer merge what earlier loads wrote.
 
-    Call it after the deletion, and before the marker of the deletion can be deleted.
+    Call it after the deletion, and before the marker of the deletion is deleted.
     """
     place = (cluster.layout.control, document_routed(routing))
     noted = False
@@ -190,6 +190,12 @@ async def note_removal(cluster: Cluster, routing: str) -> None:
         with suppress(ConflictError):
             await cluster.connection.put(*place, source, over=found.version)
             noted = True
+
+
+async def read_removal(cluster: Cluster, routing: str) -> str:
+    """Return the id of the last deletion of results, as `removal_of`."""
+    found = await cluster.connection.get(cluster.layout.control, document_routed(routing))
+    return "" if found is None else removal_of(found)
 
 
 def removal_of(document: Document) -> str:

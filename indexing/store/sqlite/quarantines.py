@@ -24,11 +24,11 @@ from indexing.models.quarantines import (
 from indexing.names import RepositoryName
 from indexing.quarantine.changes import too_many_quarantines
 from indexing.store.sqlite.auto_quarantine import end_expired
+from indexing.store.sqlite.evidence import find_last_evidence
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.quarantine_changes import add_change
 from indexing.store.sqlite.quarantine_rows import QUARANTINE_COLUMNS, quarantine_of
 from indexing.store.sqlite.recoveries import refresh_quarantines
-from indexing.store.sqlite.refresh import find_last_evidence
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
 from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
 

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 
-from indexing.errors import StoreError
+from indexing.errors import DATA_ERRORS, StoreError
 from indexing.store.sqlite.connections import READER_BUSY_SECONDS, SLOW_NICENESS, connect
 from indexing.store.sqlite.refresh import compute_changed_rows
 from indexing.store.sqlite.schema import require_version
@@ -30,7 +30,7 @@ def main() -> None:
     # A service that shares the processors goes first.
     os.nice(SLOW_NICENESS)
     with (
-        suppress(EOFError, OSError, sqlite3.Error, StoreError),
+        suppress(EOFError, OSError, sqlite3.Error, StoreError, *DATA_ERRORS),
         socket.socket(fileno=int(descriptor)) as parent,
         closing(connect(Path(path), READER_BUSY_SECONDS, sqlite3.Connection)) as connection,
     ):
@@ -41,10 +41,10 @@ def _work(parent: socket.socket, connection: sqlite3.Connection, now: datetime) 
     connection.execute("PRAGMA query_only = ON")
     given = parent.makefile("rb")
     while True:
-        tests = pickle.load(given)  # noqa: S301 - of the process that started this one
+        tests, mark = pickle.load(given)  # noqa: S301 - of the process that started this one
         connection.execute("BEGIN")
         require_version(connection)
-        computed = compute_changed_rows(connection, tests, now)
+        computed = compute_changed_rows(connection, tests, mark, now)
         connection.execute("ROLLBACK")
         parent.sendall(pickle.dumps(computed))
 

@@ -26,6 +26,7 @@ from typing import Final
 from indexing.store.interface import Steps
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.maintenance import rebuild_derived
+from indexing.store.sqlite.pace import TRANSACTION_SECONDS
 from indexing.store.sqlite.refresh import write_computed
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.refreshing import refresh_in_steps
@@ -33,6 +34,8 @@ from indexing.store.sqlite.refreshing import refresh_in_steps
 # Up to this many tests are computed sooner than processes start.
 _FEW_TESTS: Final = 2_000
 _TESTS_A_STEP: Final = 200
+# Some 26 MB in the write-ahead log.
+_ROWS_BETWEEN_PAUSES: Final = 80_000
 # More processes would wait for the one that writes.
 _MOST_PROCESSES: Final = 4
 
@@ -75,6 +78,9 @@ class _ParallelRebuild:
         self._mark = mark
         self._last = 0
         self._taking = asyncio.Lock()
+        self._computing = 0
+        self._none_computing = asyncio.Event()
+        self._rows = 0
 
     async def run(self, processes: int) -> None:
         tasks = [asyncio.create_task(self._work()) for _ in range(processes)]
@@ -92,16 +98,40 @@ class _ParallelRebuild:
             try:
                 process = started.enter_context(_started(self._connections.path, self._now))
                 while tests := await self._take():
-                    await self._write(await process.compute(tests))
+                    await self._write(await self._compute(process, tests))
             except ProcessDiedError as error:
                 _log.warning("a process of the rebuild died, and its tests take longer: %s", error)
 
+    async def _compute(self, process: _Process, tests: Sequence[int]) -> Computed:
+        try:
+            return await process.compute(tests, self._mark)
+        finally:
+            self._computing -= 1
+            if not self._computing:
+                self._none_computing.set()
+
     async def _write(self, computed: Computed) -> None:
-        write = partial(write_computed, computed=computed, mark=self._mark)
-        written = await self._connections.write(write)
-        self.total += written
-        if self._progress is not None:
-            self._progress(self.total)
+        self._rows += sum(len(rows) for _, rows in computed)
+        if self._rows < _ROWS_BETWEEN_PAUSES:
+            await self._write_all(computed)
+            return
+        # Meanwhile no process has an older state of the file in use, so that SQLite can begin the
+        # write-ahead log again. It would grow for the whole rebuild.
+        async with self._taking:
+            await self._none_computing.wait()
+            self._rows = 0
+            await self._write_all(computed)
+
+    async def _write_all(self, computed: Computed) -> None:
+        while computed:
+            write = partial(
+                write_computed, computed=computed, mark=self._mark, seconds=TRANSACTION_SECONDS
+            )
+            done, written = await self._connections.write(write)
+            computed = computed[done:]
+            self.total += written
+            if self._progress is not None and written:
+                self._progress(self.total)
 
     async def _take(self) -> list[int]:
         """Return the next tests that no process computes yet."""
@@ -110,6 +140,8 @@ class _ParallelRebuild:
             tests = await self._connections.read(read)
             if tests:
                 self._last = tests[-1]
+                self._computing += 1
+                self._none_computing.clear()
             return tests
 
 
@@ -120,19 +152,19 @@ class _Process:
         self._connection = connection
         self._answers = answers
 
-    async def compute(self, tests: Sequence[int]) -> Computed:
+    async def compute(self, tests: Sequence[int], mark: int) -> Computed:
         """Return the rows of the tests that have to change.
 
         Raises:
             ProcessDiedError: the process has ended.
         """
         try:
-            return await asyncio.to_thread(self._exchange, tests)
+            return await asyncio.to_thread(self._exchange, tests, mark)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise ProcessDiedError("it has ended") from error
 
-    def _exchange(self, tests: Sequence[int]) -> Computed:
-        self._connection.sendall(pickle.dumps(tests))
+    def _exchange(self, tests: Sequence[int], mark: int) -> Computed:
+        self._connection.sendall(pickle.dumps((tests, mark)))
         computed: Computed = pickle.load(self._answers)  # noqa: S301 - of our own process
         return computed
 
@@ -158,10 +190,11 @@ def _started(path: Path, now: datetime) -> Iterator[_Process]:
 
 def _start(path: Path, now: datetime, descriptor: int) -> subprocess.Popen[bytes]:
     arguments = (str(path), now.isoformat(), str(descriptor))
-    folders = [each or str(Path.cwd()) for each in sys.path]
     try:
+        folders = [each or str(Path.cwd()) for each in sys.path]
         return subprocess.Popen(  # noqa: S603 - our own interpreter
-            [sys.executable, "-m", "indexing.store.sqlite.rebuild_process", *arguments],
+            # Without modules of the current folder, which may be of another release.
+            [sys.executable, "-P", "-m", "indexing.store.sqlite.rebuild_process", *arguments],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
             pass_fds=[descriptor],
             stdin=subprocess.DEVNULL,

@@ -20,7 +20,7 @@ from indexing.health.rules import judge_rollups
 from indexing.models.changes import AnswerChanges
 from indexing.models.tests import TestHealth
 from indexing.names import RepositoryName
-from indexing.quarantine.decision import JudgedState, find_evidence
+from indexing.quarantine.decision import JudgedState
 from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
@@ -57,6 +57,8 @@ _HISTORY_COLUMNS: Final = ("history", "lasting_verdicts")
 # make the fixed cost of a statement negligible, few enough for little memory.
 _TESTS_AT_ONCE: Final = 32
 _EXECUTIONS_AT_ONCE: Final = 200
+# How many computed tests are written with one statement each.
+_WRITTEN_AT_ONCE: Final = 20
 # The rows of all tests are written at the end, which takes up to half as long as all before.
 _SHARE_BEFORE_WRITING: Final = 2 / 3
 _STALE: Final = (
@@ -131,23 +133,24 @@ def refresh_some(
 
 
 def compute_changed_rows(
-    connection: sqlite3.Connection, tests: Sequence[int], now: datetime
+    connection: sqlite3.Connection, tests: Sequence[int], mark: int, now: datetime
 ) -> list[tuple[int, RefreshedRows]]:
     """Compute tests from all of their executions; return the rows of each that have to change.
 
     The connection is read-only, so tests that need other writes are left out, such as those with
-    quarantines. So are those that cannot be judged.
+    quarantines. So are those that cannot be judged, and those without the mark.
     """
     computed: list[tuple[int, RefreshedRows]] = []
     final_until = read_final_until(connection)
-    for test, _ in _read_in_parts(connection, [(test, 1, 0) for test in tests]):
+    marked = _find_marked(connection, tests, mark)
+    for test, _ in _read_in_parts(connection, [(test, mark, 0) for test in marked]):
         refresh = _Refresh(connection, to_microseconds(now), final_until, None)
         try:
             refresh.run(test, recompute=True)
         except DATA_ERRORS:
             continue
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_READONLY:
                 raise
         else:
             computed.append((test.test, refresh.rows))
@@ -155,30 +158,44 @@ def compute_changed_rows(
 
 
 def write_computed(
-    connection: sqlite3.Connection, computed: Sequence[tuple[int, RefreshedRows]], mark: int
-) -> int:
+    connection: sqlite3.Connection,
+    computed: Sequence[tuple[int, RefreshedRows]],
+    mark: int,
+    seconds: float,
+) -> tuple[int, int]:
     """Write the changed rows of tests, unless anything may have changed since they were marked.
 
-    Returns the number of tests; they are stale no longer.
+    Begins no further test if the transaction would take more than `seconds`. Returns how many of
+    `computed` are done, from the first one on, and how many of these are stale no longer.
     """
-    given = orjson.dumps([test for test, _ in computed]).decode()
-    kept = {
-        test
-        for (test,) in connection.execute(
-            "SELECT s.test FROM stale_tests s WHERE s.recompute = ?"
-            " AND s.test IN (SELECT value FROM json_each(?))"
-            # An earlier release keeps the mark of a test with new executions.
-            " AND NOT EXISTS (SELECT 1 FROM unmerged u WHERE u.test = s.test)",
-            (mark, given),
-        )
-    }
-    rows = RefreshedRows()
-    for test, changed in computed:
-        if test in kept:
-            rows.add(changed)
-    rows.write(connection)
-    connection.executemany("DELETE FROM stale_tests WHERE test = ?", [(test,) for test in kept])
-    return len(kept)
+    deadline = time.monotonic() + seconds
+    marked = frozenset(_find_marked(connection, [test for test, _ in computed], mark))
+    done = written = 0
+    while done < len(computed) and (not done or time.monotonic() < deadline):
+        some = computed[done : done + _WRITTEN_AT_ONCE]
+        done += len(some)
+        rows = RefreshedRows()
+        fresh = []
+        for test, changed in some:
+            if test in marked:
+                rows.add(changed)
+                fresh.append((test,))
+        rows.write(connection)
+        connection.executemany("DELETE FROM stale_tests WHERE test = ?", fresh)
+        written += len(fresh)
+    return done, written
+
+
+def _find_marked(connection: sqlite3.Connection, tests: Sequence[int], mark: int) -> list[int]:
+    """Return those of these tests that have the mark, and no new executions."""
+    found = connection.execute(
+        "SELECT s.test FROM stale_tests s WHERE s.recompute = ?"
+        " AND s.test IN (SELECT value FROM json_each(?))"
+        # An earlier release keeps the mark of a test with new executions.
+        " AND NOT EXISTS (SELECT 1 FROM unmerged u WHERE u.test = s.test)",
+        (mark, orjson.dumps(tests).decode()),
+    )
+    return [test for (test,) in found]
 
 
 def mark_damaged(connection: sqlite3.Connection, test: int) -> None:
@@ -202,25 +219,6 @@ def mark_damaged(connection: sqlite3.Connection, test: int) -> None:
             "UPDATE tests SET history = NULL, lasting_verdicts = NULL WHERE id = ?", (test,)
         )
     mark_stale(connection, [test])
-
-
-def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | None:
-    """Return when the newest evidence against a test on the default branch finished.
-
-    `None` if there is no evidence.
-    """
-    row = connection.execute(
-        "SELECT t.id, s.recompute FROM tests t LEFT JOIN stale_tests s ON s.test = t.id"
-        " WHERE t.test_id = ?",
-        (test_id,),
-    ).fetchone()
-    if row is None:
-        return None
-    test, recompute = row
-    (stored,) = read_stored_tests(connection, [test], [test] if recompute else [])
-    rollups = update_rollups(connection, stored, recompute=bool(recompute))
-    evidence = find_evidence(rollups.by_job.values())
-    return None if evidence is None else to_microseconds(evidence.last_at)
 
 
 def _read_in_parts(

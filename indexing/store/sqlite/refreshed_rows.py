@@ -61,6 +61,11 @@ class RefreshedRows:
         for place, rows in others.updates.items():
             self.updates[place] += rows
 
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        updates = sum(map(len, self.updates.values()))
+        return updates + sum(len(getattr(self, name)) for name in _STATEMENTS)
+
     def write(self, connection: sqlite3.Connection) -> None:
         """Write all rows."""
         for (table, columns), rows in self.updates.items():

@@ -32,6 +32,11 @@ from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
+from indexing.store.elasticsearch.derived.dirty_markers import (
+    marker_operation,
+    new_marker_id,
+    write_markers,
+)
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.quarantine_slots import (
@@ -41,6 +46,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     slot_of_hit,
     writing,
 )
+from indexing.store.elasticsearch.repositories import read_removal
 from indexing.timestamps import moment_or_none, to_microseconds
 
 # A search reads the slots of all tests of a step at once.
@@ -66,7 +72,8 @@ class JudgedTest:
 class RuleInputs:
     """The settings and data of a repository that quarantines of its tests depend on.
 
-    `failed_runs` are the ids of the runs of new executions that failed as a whole.
+    `failed_runs` are the ids of the runs of new executions that failed as a whole. `removal` is the
+    last deletion of results before these were read.
     """
 
     repository: Repository
@@ -75,6 +82,7 @@ class RuleInputs:
     now: datetime
     subscription: Subscription | None
     failed_runs: frozenset[str]
+    removal: str
 
 
 async def apply_rules(
@@ -86,8 +94,8 @@ async def apply_rules(
     """Begin, reword and withdraw automatic quarantines; judge the recovery of every quarantine.
 
     `stored` has the slots of these tests by their ids, and may have slots of other tests. Returns
-    the ids of the tests whose slots another process has written, which need another pass, and
-    whether anything was written.
+    the ids of the tests that need another pass, because another process has written their slots or
+    deleted results, and whether anything was written.
     """
     routing = rules.executions.routing
     ids = {test.test_id for test in tests}
@@ -137,6 +145,17 @@ async def apply_rules(
         for slot, outcome in zip(written, outcomes, strict=True)
         if not outcome.done
     )
+    begun = frozenset(
+        str(slot.test_id)
+        for slot in done
+        if slot.record is not None and slots[str(slot.test_id), slot.branch].record is None
+    )
+    if begun and await read_removal(cluster, routing) != rules.removal:
+        # What they are based on may have been deleted, before there was anything to withdraw. The
+        # markers of these tests may be gone.
+        marker = marker_operation(cluster, new_marker_id(), routing, begun, removal=rules.removal)
+        await write_markers(cluster, [marker])
+        again |= begun
     return again | late, bool(written)
 
 

@@ -92,6 +92,16 @@ class DirtyMarker:
         return self.id.startswith(_LATER)
 
     @property
+    def names_runs_alone(self) -> bool:
+        """Whether it only has runs to count again."""
+        return self.tests is not None and not self.tests
+
+    @property
+    def was_abandoned(self) -> bool:
+        """Whether its writer was killed before it could say that the change is done."""
+        return bool(self.ahead_until) and self.is_over
+
+    @property
     def is_over(self) -> bool:
         """Whether its change is done, or its deadline has passed."""
         return self.ahead_until <= time.time()
@@ -207,6 +217,15 @@ async def mark_again(
             )
     if operations:
         await write_markers(cluster, operations)
+
+
+async def mark_runs(cluster: Cluster, routing: str, handled: Iterable[DirtyMarker]) -> None:
+    """Mark the runs of these markers to be counted again, before the markers are deleted."""
+    runs = frozenset[str]().union(*(marker.follow_up.runs for marker in handled))
+    if runs:
+        follow_up = FollowUp(runs=runs)
+        marker = marker_operation(cluster, new_marker_id(), routing, (), follow_up=follow_up)
+        await write_markers(cluster, [marker])
 
 
 async def read_markers(

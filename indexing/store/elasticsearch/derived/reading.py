@@ -31,7 +31,7 @@ class Work:
     `new` has the new executions by test, for tests of which all changes are known. `arrivals` are
     the arrivals to count again, each with a UTC day; None if the markers do not name them.
     `removed` has the bounds that may come from removed executions by test. `loads` are the markers
-    of loads.
+    of loads; those of large loads of an earlier release are left out.
     """
 
     tests: Sequence[str]
@@ -59,25 +59,29 @@ class Work:
             sorted(frozenset[str]().union(*(each.runs for each in follow_ups))),
             None if arrivals is None else frozenset(arrivals),
             removed,
-            [marker for marker in markers if marker.removal is not None],
+            [marker for marker in markers if marker.removal is not None or marker.arrivals],
         )
 
     def new_in(self, documents: Documents) -> Mapping[str, Sequence[Arrival]]:
-        """Return the new executions by test, unless some may have been deleted since."""
+        """Return the new executions by test, without those that may have been deleted since."""
         removal = removal_of(documents.repository)
-        are_current = all(each.removal == removal for each in self.loads if each.arrivals)
-        return self.new if are_current else {}
+        # An earlier release does not say which removal a load knew of.
+        outdated = [each for each in self.loads if (each.removal or "") != removal]
+        if not outdated:
+            return self.new
+        unknown = frozenset[str]().union(*(each.tests or () for each in outdated))
+        return {test: new for test, new in self.new.items() if test not in unknown}
 
     def lost_in(self, documents: Documents, tests: Iterable[str]) -> frozenset[str]:
-        """Return which of these tests may have been forgotten while results of them arrived."""
+        """Return which of these tests may have been forgotten while results of them arrived.
+
+        Loads register their tests before they store results.
+        """
         missing = frozenset(tests).difference(documents.tests)
         if not missing:
             return missing
-        removal = removal_of(documents.repository)
-        outdated = (each for each in self.loads if each.is_over and each.removal != removal)
-        return missing.intersection(
-            frozenset[str]().union(*(each.tests or () for each in outdated))
-        )
+        over = (each.tests or () for each in self.loads if each.is_over)
+        return missing.intersection(frozenset[str]().union(*over))
 
 
 @dataclass(frozen=True, slots=True)

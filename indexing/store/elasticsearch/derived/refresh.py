@@ -23,18 +23,19 @@ from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import auto_quarantine, dirty_markers, run_counts
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
+from indexing.store.elasticsearch.derived.forgotten_tests import clear_forgotten
 from indexing.store.elasticsearch.derived.reading import (
     Documents,
     Work,
     read_documents,
     search_all,
 )
-from indexing.store.elasticsearch.derived.removed_results import delete_lost_results
 from indexing.store.elasticsearch.derived.run_counts import Counting
 from indexing.store.elasticsearch.derived.runs import failed_of, judge_runs
 from indexing.store.elasticsearch.derived.steps import Done, Step
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
+from indexing.store.elasticsearch.repositories import note_removal
 from indexing.store.interface import Steps
 
 _TESTS_A_STEP: Final = 500
@@ -75,7 +76,7 @@ class _Refresh:
 
     `total` is the number of computed tests. `met` are markers that it has handled but not deleted,
     because their change is still in progress, because a test cannot be judged, or because another
-    refresh may still write counts of removed results.
+    refresh may still write counts of deleted results.
     """
 
     cluster: Cluster
@@ -156,7 +157,7 @@ class _Refresh:
                 async with own as held:
                     # The next holder would not know that rows may be outdated, so this one handles
                     # all markers of the repository.
-                    goes_on = lease is None and more and not held.is_clean
+                    goes_on = lease is None and more and held.is_held and not held.is_clean
                     more |= await self._handle(
                         place,
                         [marker for marker in named if marker.tests is not None],
@@ -217,8 +218,8 @@ class _Refresh:
                     await self._show(hidden, waiting)
             await self._show(hidden, waiting)
         if work.runs and not lease.is_held:
-            # The refresh that holds it may have counted, after a removal, before the counts above
-            # were written.
+            # After a removal, the holder of the lease may have counted these runs before this
+            # refresh wrote its counts.
             searchable = self.cluster.connection.refresh(self.cluster.layout.executions)
             await run_counts.count(self.cluster, routing, work.runs, searchable, removed=True)
         handled = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
@@ -227,10 +228,15 @@ class _Refresh:
         self.met.update(stuck)
         finished = [marker for marker in handled if marker not in stuck]
         if not lease.is_clean:
-            # Another refresh may have counted removed results, and may write that after this.
-            removals = [marker for marker in finished if marker.follow_up.bounds]
-            self.met.update(removals)
-            finished = [marker for marker in finished if marker not in removals]
+            # Another refresh may have counted deleted results, and may write that after this. So
+            # the next one counts these runs again.
+            kept = [marker for marker in finished if marker.names_runs_alone]
+            self.met.update(kept)
+            finished = [marker for marker in finished if marker not in kept]
+            removals = [each for each in finished if each.follow_up.bounds and each.is_over]
+            await dirty_markers.mark_runs(self.cluster, routing, removals)
+        if any(marker.follow_up.bounds and marker.was_abandoned for marker in finished):
+            await note_removal(self.cluster, routing)
         await dirty_markers.mark_again(self.cluster, finished, failed)
         dropping = dirty_markers.dropping(self.cluster, finished)
         if is_last and not more:
@@ -293,7 +299,7 @@ async def _compute(
         named = {(each.index, each.id): there.counts[each.index, each.id] for each in places}
         counting = Counting.of(routing, named, found.counted)
     elif work.runs:
-        await run_counts.count(cluster, routing, work.runs, searchable, removed=bool(work.removed))
+        await run_counts.count(cluster, routing, work.runs, searchable, removed=True)
     failed_runs = failed_of(stored_runs.values())
     computing = asyncio.Lock()
 
@@ -312,7 +318,7 @@ async def _compute(
         step = await Step.begin(cluster, routing, tests, work, documents, slots, failed_runs, *rest)
         dones = [done async for done in step.run()]
         lost = work.lost_in(documents, tests)
-        if lost and await delete_lost_results(cluster, routing, lost):
+        if lost and await clear_forgotten(cluster, routing, lost, slots.values(), now):
             dones.append(Done(is_more=True))
         return dones
 

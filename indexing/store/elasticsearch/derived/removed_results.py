@@ -7,13 +7,12 @@ with their branches, and the runs to judge again. The next refresh handles both.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.existing_ids import find_existing
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers
@@ -51,23 +50,6 @@ async def delete_results(
             if found:
                 deleted += await _delete(cluster, routing, found)
     return deleted
-
-
-async def delete_lost_results(cluster: Cluster, routing: str, tests: Collection[str]) -> int:
-    """Delete the results of those tests that have been forgotten; return their number.
-
-    They arrived while their test was forgotten, and would count again for the next one of that
-    name. The executions must be searchable already.
-    """
-
-    async def select_lost(hits: Hits) -> Hits:
-        # After the search: later loads may have registered a test again, for later results.
-        named = sorted({hit["_source"]["test_id"] for hit in hits})
-        there = await find_existing(cluster.connection, cluster.layout.tests, named, routing)
-        return [hit for hit in hits if hit["_source"]["test_id"] not in there]
-
-    filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": sorted(tests)}}]
-    return await delete_results(cluster, routing, {"bool": {"filter": filters}}, select_lost)
 
 
 async def _delete(cluster: Cluster, routing: str, hits: Hits) -> int:

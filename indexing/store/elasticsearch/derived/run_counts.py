@@ -20,6 +20,7 @@ from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.runs import ResultsOfRun
 from indexing.store.elasticsearch.indices.retention import Retention
+from indexing.store.elasticsearch.repositories import read_removal
 from indexing.timestamps import DAY_MICROSECONDS
 
 # The fields that all executions of one arrival have in common.
@@ -67,14 +68,24 @@ async def count(
     """Count the stored results of these runs, and store the counts.
 
     The executions are searchable once `searchable` is done. With `removed`, the documents of
-    arrivals without executions are deleted.
+    arrivals without executions are deleted. If results are deleted meanwhile, counts again: the
+    process that deletes them may have found no counts to delete.
     """
     waiting = sorted(runs)
     if not waiting:
         return
+    removal = await read_removal(cluster, routing)
     await searchable
-    for start in range(0, len(waiting), RUNS_AT_ONCE):
-        some = waiting[start : start + RUNS_AT_ONCE]
+    await _count_all(cluster, routing, waiting, removed=removed)
+    while (newest := await read_removal(cluster, routing)) != removal:
+        removal = newest
+        await cluster.connection.refresh(cluster.layout.executions)
+        await _count_all(cluster, routing, waiting, removed=True)
+
+
+async def _count_all(cluster: Cluster, routing: str, runs: Sequence[str], *, removed: bool) -> None:
+    for start in range(0, len(runs), RUNS_AT_ONCE):
+        some = list(runs[start : start + RUNS_AT_ONCE])
         while some:
             some = await _count_some(cluster, routing, some, removed=removed)
 

@@ -37,7 +37,7 @@ from indexing.store.elasticsearch.derived.run_counts import Counting
 from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
-from indexing.store.elasticsearch.repositories import stored_of
+from indexing.store.elasticsearch.repositories import removal_of, stored_of
 from indexing.store.elasticsearch.search_generations import REPLACED
 from indexing.store.elasticsearch.tests import RemovedBound, StoredTest, test_of
 from indexing.yielding import LoopYielder
@@ -125,6 +125,7 @@ class Step:
             now,
             stored.subscription,
             failed_runs,
+            removal_of(documents.repository),
         )
         found = {test: documents.tests[test] for test in tests if test in documents.tests}
         failed: set[str] = set()

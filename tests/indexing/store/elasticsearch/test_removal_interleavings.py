@@ -16,8 +16,11 @@ from indexing.models.executions import Conclusion
 from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
 from indexing.store.elasticsearch import executions
+from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived import dirty_markers, removed_results
+from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.indices.lease import LeaseDocument
 from indexing.store.elasticsearch.store import ElasticsearchStore
@@ -56,6 +59,19 @@ async def counts_of(store: ElasticsearchStore, run_id: str) -> list[dict[str, An
     found = await cluster.connection.search(cluster.layout.arrivals, {"size": 100})
     sources = [hit["_source"] for hit in found["hits"]["hits"]]
     return [source for source in sources if source["run_id"] == run_id]
+
+
+async def leave_killed_refresh(store: ElasticsearchStore) -> None:
+    """Leave the lease that a refresh of the repository leaves if it fails."""
+    cluster, document = cluster_of(store), f"turn-{routing_of(WIDGETS)}"
+    lease = LeaseDocument(cluster.connection, cluster.layout.control, document)
+    await lease.put({"kind": "turn", "owner": None}, None)
+
+
+async def _count_markers(store: ElasticsearchStore) -> int:
+    cluster = cluster_of(store)
+    await cluster.connection.refresh(cluster.layout.stale)
+    return await cluster.connection.count(cluster.layout.stale)
 
 
 def writes_arrivals_of_tests(target: str, body: Any) -> bool:
@@ -188,6 +204,112 @@ async def test_a_rebuild_deletes_counts_of_runs_without_results(store: Elasticse
     assert len(await counts_of(store, "1")) == 1
 
 
+async def test_a_removal_while_a_rebuild_counts_the_run(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load(other, make_run("1"), ("t", PASSED))
+    await write(other, "9", FAILED)
+    cluster = cluster_of(other)
+    await cluster.connection.refresh(cluster.layout.executions)
+
+    async def undo() -> None:
+        assert await other.remove_executions(of_run("9"), NOON) == 1
+
+    run_before(store, monkeypatch, writes_counts, undo)
+    await store.rebuild(NOON)
+    assert await counts_of(store, "9") == []
+
+
+async def test_results_that_an_earlier_release_wrote_before_the_removal(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load(store, make_run("1"), ("t", PASSED))
+    before = await state(store, ["t"])
+
+    async def undo() -> None:
+        assert await other.remove_executions(of_run("9"), NOON) == 1
+
+    run_before(store, monkeypatch, writes_arrivals_of_tests, undo)
+    mark = dirty_markers.marker_operation
+
+    def mark_as_before(*arguments: Any, **options: Any) -> Operation:
+        options.pop("removal")
+        return mark(*arguments, **options)
+
+    monkeypatch.setattr(executions, "marker_operation", mark_as_before)
+    await write(store, "9", FAILED)
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await state(store, ["t"]) == before
+
+
+@pytest.mark.usefixtures("nobody_waits_for_a_lease")
+@pytest.mark.parametrize("has_lease", [True, False])
+@pytest.mark.parametrize("is_forgotten", [True, False])
+async def test_a_quarantine_that_begins_after_its_results_were_removed(
+    store: ElasticsearchStore,
+    other: ElasticsearchStore,
+    monkeypatch: pytest.MonkeyPatch,
+    has_lease: bool,
+    is_forgotten: bool,
+) -> None:
+    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+    await load(other, make_run("1", commit="c9"), ("t", PASSED), ("u", PASSED))
+    now = after(hours=1)
+    removed = False
+
+    def writes_quarantine(target: str, body: Any) -> bool:
+        index = cluster_of(store).layout.quarantines.encode()
+        return target.startswith("/_bulk") and index in body
+
+    async with AsyncExitStack() as taken:
+
+        async def remove() -> None:
+            nonlocal removed
+            removed = True
+            await taken.aclose()
+            if is_forgotten:
+                await other.forget_test(WIDGETS, "t", now)
+            else:
+                await other.remove_executions(of_run("9"), now)
+
+        if not has_lease:
+            leases = cluster_of(other).refresh_leases
+            await taken.enter_async_context(leases.hold(routing_of(WIDGETS)))
+        await write(store, "9", FAILED)
+        run_before(store, monkeypatch, writes_quarantine, remove)
+        await store.refresh_tests(now, repository=WIDGETS)
+    assert removed
+    await other.refresh_tests(now, repository=WIDGETS)
+    assert (await state(other, ["t"]))[2] == []
+    assert await names(other) == (["u"] if is_forgotten else ["t", "u"])
+    assert (await other.get_status()).stale_tests == 0
+
+
+@pytest.mark.usefixtures("one_marker_a_read")
+@pytest.mark.parametrize("tests", [5, 20])
+async def test_a_removal_after_a_killed_refresh_reads_each_marker_a_few_times(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch, tests: int
+) -> None:
+    run = make_run("9")
+    await load(store, run, *((f"t{number}", PASSED) for number in range(tests)))
+    monkeypatch.setattr(removed_results, "_ROWS_A_PAGE", 1)
+    await leave_killed_refresh(store)
+    parse, bounds = dirty_markers._parse_marker, 0
+
+    def count(document: Document) -> DirtyMarker:
+        nonlocal bounds
+        marker = parse(document)
+        bounds += len(marker.follow_up.bounds)
+        return marker
+
+    monkeypatch.setattr(dirty_markers, "_parse_marker", count)
+    assert await store.remove_executions(of_run("9"), NOON) == tests
+    assert bounds == tests
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await counts_of(store, "9") == []
+    assert await _count_markers(store) == 0
+
+
 @pytest.mark.usefixtures("nobody_waits_for_a_lease")
 async def test_a_slow_refresh_leaves_a_newer_quarantine_alone(
     store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
@@ -223,8 +345,7 @@ async def test_a_refresh_of_all_writes_all_rows_that_a_killed_one_may_lack(
         place = f"/{hit['_index']}/_doc/{hit['_id']}?routing={routing}&{guard}"
         await ask(store, "DELETE", place)
     assert await names(store) == []
-    killed = LeaseDocument(cluster.connection, cluster.layout.control, f"turn-{routing}")
-    await killed.put({"kind": "turn", "owner": None}, None)
+    await leave_killed_refresh(store)
     for test in await _test_ids(store):
         marked = await dirty_markers.mark_before(cluster, routing, [test])
         await dirty_markers.mark_after(cluster, marked)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from indexing.models.executions import Conclusion
 from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
-from indexing.store.elasticsearch import removal
+from indexing.store.elasticsearch import executions, removal
+from indexing.store.elasticsearch.derived import dirty_markers, removed_results
 from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.contracts.test_executions import load
 from tests.contracts.test_removal import state
-from tests.indexing.store.elasticsearch.inspection import KilledError, limit_requests
+from tests.indexing.store.elasticsearch.inspection import KilledError, limit_requests, run_before
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 
@@ -70,6 +73,57 @@ async def test_a_removal_that_was_killed_is_finished_by_the_next(
             await remove(other)
         assert await state(other, ("t", "t0", "u")) == expected, allowed
     assert allowed > 2 * STRIDE
+
+
+async def test_a_load_that_a_killed_forget_overtook_leaves_no_results(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load(other, make_run("1"), ("t", PASSED), ("u", PASSED))
+    # Of a forget that was killed later, after the load has begun.
+    await other.remove_executions(ExecutionSelection(WIDGETS, test_name="t"), NOON)
+
+    async def forget_halfway() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(removal, "note_removal", _die)
+            with pytest.raises(KilledError):
+                await forget(other)
+
+    run_before(store, monkeypatch, _writes_executions, forget_halfway)
+    run = make_run("9")
+    await store.write_results(WIDGETS, {run: make_executions(run, [("t", FAILED)])})
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert (await store.get_status()).executions == 1
+
+
+async def test_results_that_a_killed_undo_deleted_are_not_merged_later(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each marker is handled by itself, that of the removal first.
+    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+    monkeypatch.setattr(executions, "new_marker_id", lambda: "later in the order")
+    monkeypatch.setattr(dirty_markers, "new_marker_id", lambda **_: "earlier")
+    await load(store, make_run("1"), ("t", PASSED))
+    before = await state(store, ["t"])
+    run = make_run("9")
+    await store.write_results(WIDGETS, {run: make_executions(run, [("t", FAILED)])})
+    with monkeypatch.context() as patched:
+        patched.setattr(removed_results, "note_removal", _die)
+        with pytest.raises(KilledError):
+            await undo(other)
+    # Long after the deadline of the marker before the deletion.
+    now = time.time() + 2 * dirty_markers.AHEAD_SECONDS
+    monkeypatch.setattr("indexing.store.elasticsearch.derived.dirty_markers.time.time", lambda: now)
+    await other.refresh_tests(NOON, repository=WIDGETS)
+    assert await state(other, ["t"]) == before
+
+
+async def _die(*_: object) -> None:
+    raise KilledError
+
+
+def _writes_executions(target: str, body: Any) -> bool:
+    return target.startswith("/_bulk") and b"-executions-" in body
 
 
 async def test_many_runs_are_removed_in_queries_of_a_few(

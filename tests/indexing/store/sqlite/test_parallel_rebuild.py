@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -117,11 +119,11 @@ async def test_processes_compute_all_tests_that_need_no_other_writes(
 ) -> None:
     written = 0
 
-    def count(connection: sqlite3.Connection, **rest: Any) -> int:
+    def count(connection: sqlite3.Connection, **rest: Any) -> tuple[int, int]:
         nonlocal written
-        done = write_computed(connection, **rest)
-        written += done
-        return done
+        done, fresh = write_computed(connection, **rest)
+        written += fresh
+        return done, fresh
 
     monkeypatch.setattr(rebuilding, "write_computed", count)
     await rebuild(folder)
@@ -175,16 +177,102 @@ async def test_a_test_that_changes_while_it_is_computed_is_computed_again(
     with closing(connect(folder / FILE, 1, sqlite3.Connection)) as reader:
         reader.execute("PRAGMA query_only = ON")
         tests = [row[0] for row in reader.execute("SELECT test FROM stale_tests")]
-        computed = compute_changed_rows(reader, tests, NOON)
+        computed = compute_changed_rows(reader, tests, mark, NOON)
     store = await open_store(folder)
     await change(store)
-    written = await connections.write(partial(write_computed, computed=computed, mark=mark))
-    assert written == max(len(computed) - outdated, 0)
+    write = partial(write_computed, computed=computed, mark=mark, seconds=60)
+    done, written = await connections.write(write)
+    assert (done, written) == (len(computed), max(len(computed) - outdated, 0))
     await store.refresh_tests(NOON)
     state = dump(folder)
     await store.rebuild(NOON)
     await store.close()
     assert dump(folder) == state
+
+
+async def test_the_mark_of_a_prune_of_the_earlier_release_is_another_one(
+    connections: Connections,
+) -> None:
+    _, mark = await connections.write(rebuild_derived)
+    prune = "UPDATE stale_tests SET recompute = min(2, max(1, recompute))"
+    await connections.write(lambda connection: connection.execute(prune).rowcount)
+    tests = [(number, RefreshedRows()) for number in range(1, len(NAMES) + 1)]
+    write = partial(write_computed, computed=tests, mark=mark, seconds=60)
+    assert await connections.write(write) == (len(NAMES), 0)
+
+
+async def test_computed_tests_are_written_in_short_transactions(connections: Connections) -> None:
+    _, mark = await connections.write(rebuild_derived)
+    tests = [(number, RefreshedRows()) for number in range(1, len(NAMES) + 1)]
+    written = []
+    while tests:
+        write = partial(write_computed, computed=tests, mark=mark, seconds=0)
+        done, fresh = await connections.write(write)
+        tests = tests[done:]
+        written.append(fresh)
+    assert len(written) > 20
+    assert sum(written) == len(NAMES)
+    assert max(written) <= 20
+
+
+async def test_a_process_leaves_out_tests_that_have_another_mark_or_are_gone(
+    folder: Path, connections: Connections
+) -> None:
+    _, mark = await connections.write(rebuild_derived)
+    change = "UPDATE stale_tests SET recompute = 1 WHERE test = 2"
+    await connections.write(lambda connection: connection.execute(change).rowcount)
+    with closing(connect(folder / FILE, 1, sqlite3.Connection)) as reader:
+        reader.execute("PRAGMA query_only = ON")
+        computed = compute_changed_rows(reader, [2, 3, 10**6], mark, NOON)
+    assert [test for test, _ in computed] == [3]
+
+
+@pytest.mark.usefixtures("many_processes")
+async def test_many_rows_are_written_while_no_process_reads(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as connection:
+        connection.execute("UPDATE rollups SET state = CAST('[2]' AS BLOB)")
+    compute, reading, writes = rebuilding._Process.compute, 0, 0
+
+    async def count(process: rebuilding._Process, tests: Sequence[int], mark: int) -> Any:
+        nonlocal reading
+        reading += 1
+        try:
+            return await compute(process, tests, mark)
+        finally:
+            reading -= 1
+
+    def look(connection: sqlite3.Connection, **rest: Any) -> tuple[int, int]:
+        nonlocal writes
+        writes += 1
+        assert reading == 0
+        return write_computed(connection, **rest)
+
+    monkeypatch.setattr(rebuilding._Process, "compute", count)
+    monkeypatch.setattr(rebuilding, "write_computed", look)
+    monkeypatch.setattr(rebuilding, "_TESTS_A_STEP", 30)
+    monkeypatch.setattr(rebuilding, "_ROWS_BETWEEN_PAUSES", 1)
+    await rebuild(folder)
+    assert writes >= len(NAMES) / 30
+
+
+def test_a_process_takes_no_modules_from_the_current_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = tmp_path / "elsewhere"
+    planted.mkdir()
+    (planted / "pickle.py").write_text("raise SystemExit('planted')")
+    monkeypatch.chdir(planted)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = rebuilding._start(folder / FILE, NOON, theirs.fileno())
+        theirs.close()
+        ours.sendall(pickle.dumps(([], 1)))
+        with ours.makefile("rb") as answers:
+            assert pickle.load(answers) == []  # noqa: S301 - of our own process
+        ours.shutdown(socket.SHUT_RDWR)
+        assert process.wait() == 0
 
 
 @pytest.mark.usefixtures("many_processes")

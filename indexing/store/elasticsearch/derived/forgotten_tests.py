@@ -1,0 +1,78 @@
+"""Clears what arrived for a test while it was forgotten: results, and an automatic quarantine.
+
+Both would count for the next test of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
+from indexing.store.elasticsearch import quarantine_changes
+from indexing.store.elasticsearch.client.existing_ids import find_existing
+from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived.removed_results import Hits, delete_results
+from indexing.store.elasticsearch.quarantine_slots import (
+    QuarantineSlot,
+    read_slots,
+    try_write_slot,
+)
+
+
+async def clear_forgotten(
+    cluster: Cluster,
+    routing: str,
+    tests: Collection[str],
+    slots: Iterable[QuarantineSlot],
+    now: datetime,
+) -> bool:
+    """Delete the results of those tests that are not registered, and withdraw their quarantines.
+
+    `slots` are those of these tests and of others. Returns whether any results were deleted. The
+    executions must be searchable already.
+    """
+
+    async def select_lost(hits: Hits) -> Hits:
+        # After the search: later loads may have registered a test again, for later results.
+        there = await _find_registered(cluster, routing, {h["_source"]["test_id"] for h in hits})
+        return [hit for hit in hits if hit["_source"]["test_id"] not in there]
+
+    filters = [{"term": {"repository_id": routing}}, {"terms": {"test_id": sorted(tests)}}]
+    query = {"bool": {"filter": filters}}
+    deleted = await delete_results(cluster, routing, query, select_lost)
+    quarantined = [slot for slot in slots if str(slot.test_id) in tests and _is_automatic(slot)]
+    if quarantined:
+        named = {str(slot.test_id) for slot in quarantined}
+        there = await _find_registered(cluster, routing, named)
+        for slot in quarantined:
+            if str(slot.test_id) not in there:
+                await withdraw_automatic(cluster, slot, now)
+    return deleted > 0
+
+
+async def withdraw_automatic(cluster: Cluster, slot: QuarantineSlot, now: datetime) -> None:
+    """Withdraw the automatic quarantine in that slot if there is one, even a final one.
+
+    The slot need not be as stored; it may never have been.
+    """
+    done = False
+    while not done:
+        (stored,) = await read_slots(cluster, [slot])
+        changed = stored.expired_by(now)
+        if _is_automatic(changed):
+            changed = changed.changed(ChangeAction.TAKEN_BACK, now, RULES).holding(None)
+        # The test is forgotten, and so is what webhooks were told of it.
+        changed = replace(changed, notified_at=None)
+        done = changed == stored or await try_write_slot(cluster, changed)
+    # A killed call may have left changes that are not in the log of changes yet.
+    await quarantine_changes.complete(cluster, [changed])
+
+
+def _is_automatic(slot: QuarantineSlot) -> bool:
+    return slot.record is not None and slot.record.source is QuarantineSource.AUTO
+
+
+async def _find_registered(cluster: Cluster, routing: str, tests: Iterable[str]) -> Collection[str]:
+    return await find_existing(cluster.connection, cluster.layout.tests, sorted(tests), routing)

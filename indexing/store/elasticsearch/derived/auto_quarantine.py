@@ -145,17 +145,15 @@ async def apply_rules(
         for slot, outcome in zip(written, outcomes, strict=True)
         if not outcome.done
     )
-    begun = frozenset(
-        str(slot.test_id)
-        for slot in done
-        if slot.record is not None and slots[str(slot.test_id), slot.branch].record is None
+    judged = frozenset(
+        str(slot.test_id) for slot in done if slot != slots[str(slot.test_id), slot.branch]
     )
-    if begun and await read_removal(cluster, routing) != rules.removal:
-        # What they are based on may have been deleted, before there was anything to withdraw. The
-        # markers of these tests may be gone.
-        marker = marker_operation(cluster, new_marker_id(), routing, begun, removal=rules.removal)
+    if judged and await read_removal(cluster, routing) != rules.removal:
+        # What they are based on may have been deleted, before the removal could find anything to
+        # change in these slots. The markers of these tests may be gone.
+        marker = marker_operation(cluster, new_marker_id(), routing, judged, removal=rules.removal)
         await write_markers(cluster, [marker])
-        again |= begun
+        again |= judged
     return again | late, bool(written)
 
 

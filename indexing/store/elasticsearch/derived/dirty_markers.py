@@ -219,11 +219,10 @@ async def mark_again(
         await write_markers(cluster, operations)
 
 
-async def mark_runs(cluster: Cluster, routing: str, handled: Iterable[DirtyMarker]) -> None:
-    """Mark the runs of these markers to be counted again, before the markers are deleted."""
-    runs = frozenset[str]().union(*(marker.follow_up.runs for marker in handled))
+async def mark_runs(cluster: Cluster, routing: str, runs: Collection[str]) -> None:
+    """Mark runs to be counted again."""
     if runs:
-        follow_up = FollowUp(runs=runs)
+        follow_up = FollowUp(runs=frozenset(runs))
         marker = marker_operation(cluster, new_marker_id(), routing, (), follow_up=follow_up)
         await write_markers(cluster, [marker])
 

@@ -5,14 +5,16 @@ Both would count for the next test of that name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client.existing_ids import find_existing
 from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived import dirty_markers
 from indexing.store.elasticsearch.derived.removed_results import Hits, delete_results
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
@@ -21,17 +23,23 @@ from indexing.store.elasticsearch.quarantine_slots import (
 )
 
 
+class Cleared(NamedTuple):
+    """Whether results were deleted, and whether quarantines were withdrawn."""
+
+    results: bool
+    quarantines: bool
+
+
 async def clear_forgotten(
     cluster: Cluster,
     routing: str,
     tests: Collection[str],
     slots: Iterable[QuarantineSlot],
     now: datetime,
-) -> bool:
+) -> Cleared:
     """Delete the results of those tests that are not registered, and withdraw their quarantines.
 
-    `slots` are those of these tests and of others. Returns whether any results were deleted. The
-    executions must be searchable already.
+    `slots` are those of these tests and of others. The executions must be searchable already.
     """
 
     async def select_lost(hits: Hits) -> Hits:
@@ -43,13 +51,27 @@ async def clear_forgotten(
     query = {"bool": {"filter": filters}}
     deleted = await delete_results(cluster, routing, query, select_lost)
     quarantined = [slot for slot in slots if str(slot.test_id) in tests and _is_automatic(slot)]
-    if quarantined:
-        named = {str(slot.test_id) for slot in quarantined}
-        there = await _find_registered(cluster, routing, named)
-        for slot in quarantined:
-            if str(slot.test_id) not in there:
-                await withdraw_automatic(cluster, slot, now)
-    return deleted > 0
+    withdrawn = await _withdraw_forgotten(cluster, routing, quarantined, now)
+    return Cleared(results=deleted > 0, quarantines=withdrawn)
+
+
+async def _withdraw_forgotten(
+    cluster: Cluster, routing: str, slots: Sequence[QuarantineSlot], now: datetime
+) -> bool:
+    """Withdraw the quarantines of those tests that are not registered; return whether any was."""
+    if not slots:
+        return False
+    there = await _find_registered(cluster, routing, {str(slot.test_id) for slot in slots})
+    gone = [slot for slot in slots if str(slot.test_id) not in there]
+    for slot in gone:
+        await withdraw_automatic(cluster, slot, now)
+    # Later loads may have registered a test meanwhile, and begun the quarantine that was withdrawn.
+    tests = await _find_registered(cluster, routing, {str(slot.test_id) for slot in gone})
+    if tests:
+        marker_id = dirty_markers.new_marker_id()
+        marker = dirty_markers.marker_operation(cluster, marker_id, routing, tests)
+        await dirty_markers.write_markers(cluster, [marker])
+    return bool(gone)
 
 
 async def withdraw_automatic(cluster: Cluster, slot: QuarantineSlot, now: datetime) -> None:

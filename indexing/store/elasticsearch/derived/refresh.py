@@ -190,7 +190,7 @@ class _Refresh:
         failed: set[str] = set()
         hidden: set[str] = set()
         waiting: list[Done] = []
-        more = False
+        more = turned = False
         work = Work.of(markers)
         steps = _compute(
             self.cluster,
@@ -210,6 +210,7 @@ class _Refresh:
                 self.total += done.tests
                 more |= done.is_more or bool(done.again)
                 if done.turned:
+                    turned = True
                     self.met.difference_update(markers)
                 if self.progress is not None and done.tests:
                     self.progress(self.total)
@@ -223,6 +224,9 @@ class _Refresh:
             searchable = self.cluster.connection.refresh(self.cluster.layout.executions)
             await run_counts.count(self.cluster, routing, work.runs, searchable, removed=True)
         handled = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
+        if turned:
+            # No run was counted.
+            handled = [marker for marker in handled if not marker.names_runs_alone]
         # Tests that cannot be judged stay marked, and no others.
         stuck = [marker for marker in handled if failed.issuperset(marker.tests or (None,))]
         self.met.update(stuck)
@@ -233,8 +237,9 @@ class _Refresh:
             kept = [marker for marker in finished if marker.names_runs_alone]
             self.met.update(kept)
             finished = [marker for marker in finished if marker not in kept]
-            removals = [each for each in finished if each.follow_up.bounds and each.is_over]
-            await dirty_markers.mark_runs(self.cluster, routing, removals)
+            removals = [each.follow_up for each in finished if each.is_over]
+            runs = [run for removal in removals if removal.bounds for run in removal.runs]
+            await dirty_markers.mark_runs(self.cluster, routing, runs)
         if any(marker.follow_up.bounds and marker.was_abandoned for marker in finished):
             await note_removal(self.cluster, routing)
         await dirty_markers.mark_again(self.cluster, finished, failed)
@@ -318,8 +323,11 @@ async def _compute(
         step = await Step.begin(cluster, routing, tests, work, documents, slots, failed_runs, *rest)
         dones = [done async for done in step.run()]
         lost = work.lost_in(documents, tests)
-        if lost and await clear_forgotten(cluster, routing, lost, slots.values(), now):
-            dones.append(Done(is_more=True))
+        if lost:
+            cleared = await clear_forgotten(cluster, routing, lost, slots.values(), now)
+            name = step.rules.repository.name
+            answers = AnswerChanges(name, quarantines=True) if cleared.quarantines else None
+            dones.append(Done(is_more=cleared.results or cleared.quarantines, changes=answers))
         return dones
 
     async with aclosing(run_ahead([partial(take, n) for n in starts], _STEPS_AT_ONCE)) as taken:

@@ -17,6 +17,7 @@ from indexing.store.elasticsearch.client.connection import WRITING, Document
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.client.scanning import groups_body, scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
+from indexing.store.elasticsearch.derived.dirty_markers import mark_runs
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.runs import ResultsOfRun
 from indexing.store.elasticsearch.indices.retention import Retention
@@ -69,7 +70,8 @@ async def count(
 
     The executions are searchable once `searchable` is done. With `removed`, the documents of
     arrivals without executions are deleted. If results are deleted meanwhile, counts again: the
-    process that deletes them may have found no counts to delete.
+    process that deletes them may have found no counts to delete. If that goes on, the next refresh
+    counts the runs.
     """
     waiting = sorted(runs)
     if not waiting:
@@ -77,10 +79,13 @@ async def count(
     removal = await read_removal(cluster, routing)
     await searchable
     await _count_all(cluster, routing, waiting, removed=removed)
-    while (newest := await read_removal(cluster, routing)) != removal:
-        removal = newest
-        await cluster.connection.refresh(cluster.layout.executions)
-        await _count_all(cluster, routing, waiting, removed=True)
+    newest = await read_removal(cluster, routing)
+    if newest == removal:
+        return
+    await cluster.connection.refresh(cluster.layout.executions)
+    await _count_all(cluster, routing, waiting, removed=True)
+    if await read_removal(cluster, routing) != newest:
+        await mark_runs(cluster, routing, waiting)
 
 
 async def _count_all(cluster: Cluster, routing: str, runs: Sequence[str], *, removed: bool) -> None:

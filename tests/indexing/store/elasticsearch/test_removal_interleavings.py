@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from indexing.models.executions import Conclusion
-from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
 from indexing.store.elasticsearch import executions
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.derived import dirty_markers, removed_results
+from indexing.store.elasticsearch.derived import dirty_markers, removed_results, run_counts
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.indices.lease import LeaseDocument
+from indexing.store.elasticsearch.repositories import note_removal
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.contracts.test_executions import load
@@ -243,46 +243,46 @@ async def test_results_that_an_earlier_release_wrote_before_the_removal(
 
 
 @pytest.mark.usefixtures("nobody_waits_for_a_lease")
-@pytest.mark.parametrize("has_lease", [True, False])
-@pytest.mark.parametrize("is_forgotten", [True, False])
-async def test_a_quarantine_that_begins_after_its_results_were_removed(
-    store: ElasticsearchStore,
-    other: ElasticsearchStore,
-    monkeypatch: pytest.MonkeyPatch,
-    has_lease: bool,
-    is_forgotten: bool,
+async def test_runs_to_count_again_are_counted_though_another_run_turns_out_to_have_failed(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
-    await load(other, make_run("1", commit="c9"), ("t", PASSED), ("u", PASSED))
-    now = after(hours=1)
-    removed = False
+    await load(other, make_run("1"), ("t", PASSED))
+    await write(store, "9", FAILED)
 
-    def writes_quarantine(target: str, body: Any) -> bool:
-        index = cluster_of(store).layout.quarantines.encode()
-        return target.startswith("/_bulk") and index in body
+    async def undo() -> None:
+        assert await other.remove_executions(of_run("9"), NOON) == 1
 
-    async with AsyncExitStack() as taken:
+    run_before(store, monkeypatch, writes_counts, undo)
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await counts_of(store, "9") != []
+    run = make_run("10")
+    failed = [(f"t{number}", FAILED) for number in range(60)]
+    await store.write_results(WIDGETS, {run: make_executions(run, failed)})
+    await other.refresh_tests(NOON, repository=WIDGETS)
+    assert await counts_of(store, "9") == []
+    assert await _count_markers(store) == 0
 
-        async def remove() -> None:
-            nonlocal removed
-            removed = True
-            await taken.aclose()
-            if is_forgotten:
-                await other.forget_test(WIDGETS, "t", now)
-            else:
-                await other.remove_executions(of_run("9"), now)
 
-        if not has_lease:
-            leases = cluster_of(other).refresh_leases
-            await taken.enter_async_context(leases.hold(routing_of(WIDGETS)))
-        await write(store, "9", FAILED)
-        run_before(store, monkeypatch, writes_quarantine, remove)
-        await store.refresh_tests(now, repository=WIDGETS)
-    assert removed
-    await other.refresh_tests(now, repository=WIDGETS)
-    assert (await state(other, ["t"]))[2] == []
-    assert await names(other) == (["u"] if is_forgotten else ["t", "u"])
-    assert (await other.get_status()).stale_tests == 0
+async def test_removals_that_go_on_do_not_hold_up_a_refresh(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load(other, make_run("1"), ("t", PASSED))
+    await load(other, make_run("9"), ("t", PASSED))
+    count_all, counted = run_counts._count_all, 0
+
+    async def count(*arguments: Any, **options: Any) -> None:
+        nonlocal counted
+        counted += 1
+        await note_removal(cluster_of(other), routing_of(WIDGETS))
+        await count_all(*arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_counts, "_count_all", count)
+        await store.remove_executions(of_run("9"), NOON)
+    assert counted == 2
+    assert await _count_markers(store) == 1
+    await other.refresh_tests(NOON, repository=WIDGETS)
+    assert await _count_markers(store) == 0
 
 
 @pytest.mark.usefixtures("one_marker_a_read")
@@ -308,29 +308,6 @@ async def test_a_removal_after_a_killed_refresh_reads_each_marker_a_few_times(
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await counts_of(store, "9") == []
     assert await _count_markers(store) == 0
-
-
-@pytest.mark.usefixtures("nobody_waits_for_a_lease")
-async def test_a_slow_refresh_leaves_a_newer_quarantine_alone(
-    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
-    run = make_run("1")
-    await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
-
-    async def fail() -> None:
-        await load(other, make_run("2"), ("t", FAILED), at=1)
-
-    def looks_slots_up(target: str, body: Any) -> bool:
-        quarantines = cluster_of(store).layout.quarantines
-        return target.startswith("/_mget") and body["docs"][0]["_index"] == quarantines
-
-    run_before(store, monkeypatch, looks_slots_up, fail)
-    await store.refresh_tests(NOON, repository=WIDGETS)
-    found = await state(store, ["t"])
-    assert len(found[2]) == 1
-    await store.rebuild(NOON)
-    assert await state(store, ["t"]) == found
 
 
 @pytest.mark.usefixtures("one_marker_a_read")

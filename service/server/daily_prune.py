@@ -32,7 +32,8 @@ STOP_SECONDS: Final = 1.5
 RECORD_SECONDS: Final = 1.0
 
 _LOGGED_BYTES: Final = 2_000
-_COMMAND: Final = (sys.executable, "-c", "from service.cli import main; main()")
+# `-P`: without modules of the current folder, which anybody may have put there.
+_COMMAND: Final = (sys.executable, "-P", "-c", "from service.cli import main; main()")
 
 _log = logging.getLogger(__name__)
 

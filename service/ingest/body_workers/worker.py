@@ -52,6 +52,8 @@ class Worker:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                # Without modules of the current folder, which anybody may have put there.
+                "-P",
                 "-m",
                 "service.ingest.body_workers.child",
                 str(niceness),

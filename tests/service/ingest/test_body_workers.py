@@ -62,6 +62,15 @@ async def test_a_worker_gives_what_its_reader_gives_in_bounded_batches(pool: Wor
     assert len(pool.pids) == 1
 
 
+async def test_a_worker_takes_no_modules_from_the_current_folder(
+    pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('planted')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    assert await read(pool, cut, b"x") == [b"x"]
+
+
 async def test_a_body_that_cannot_be_read_leaves_the_worker_ready(pool: WorkerPool) -> None:
     await pool.start()
     before = pool.pids

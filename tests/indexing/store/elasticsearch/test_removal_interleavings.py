@@ -6,7 +6,7 @@ Whatever the order, the store ends as if the removed results had never come.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -50,6 +50,15 @@ async def write(store: ElasticsearchStore, run_id: str, conclusion: Conclusion) 
     run = make_run(run_id, commit=f"c{run_id}")
     given = make_executions(run, [("t", conclusion)], after(hours=1))
     await store.write_results(WIDGETS, {run: given})
+
+
+def undoing(store: ElasticsearchStore) -> Callable[[], Awaitable[None]]:
+    """Return a function that removes the only result of run 9."""
+
+    async def undo() -> None:
+        assert await store.remove_executions(of_run("9"), NOON) == 1
+
+    return undo
 
 
 async def counts_of(store: ElasticsearchStore, run_id: str) -> list[dict[str, Any]]:
@@ -110,10 +119,7 @@ async def test_a_removal_before_the_load_has_marked_its_results(
     await load(store, make_run("1"), ("t", PASSED))
     before = await state(store, ["t"])
 
-    async def undo() -> None:
-        assert await other.remove_executions(of_run("9"), NOON) == 1
-
-    run_before(store, monkeypatch, writes_arrivals_of_tests, undo)
+    run_before(store, monkeypatch, writes_arrivals_of_tests, undoing(other))
     await write(store, "9", FAILED)
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await state(store, ["t"]) == before
@@ -212,10 +218,7 @@ async def test_a_removal_while_a_rebuild_counts_the_run(
     cluster = cluster_of(other)
     await cluster.connection.refresh(cluster.layout.executions)
 
-    async def undo() -> None:
-        assert await other.remove_executions(of_run("9"), NOON) == 1
-
-    run_before(store, monkeypatch, writes_counts, undo)
+    run_before(store, monkeypatch, writes_counts, undoing(other))
     await store.rebuild(NOON)
     assert await counts_of(store, "9") == []
 
@@ -226,10 +229,7 @@ async def test_results_that_an_earlier_release_wrote_before_the_removal(
     await load(store, make_run("1"), ("t", PASSED))
     before = await state(store, ["t"])
 
-    async def undo() -> None:
-        assert await other.remove_executions(of_run("9"), NOON) == 1
-
-    run_before(store, monkeypatch, writes_arrivals_of_tests, undo)
+    run_before(store, monkeypatch, writes_arrivals_of_tests, undoing(other))
     mark = dirty_markers.marker_operation
 
     def mark_as_before(*arguments: Any, **options: Any) -> Operation:
@@ -249,10 +249,7 @@ async def test_runs_to_count_again_are_counted_though_another_run_turns_out_to_h
     await load(other, make_run("1"), ("t", PASSED))
     await write(store, "9", FAILED)
 
-    async def undo() -> None:
-        assert await other.remove_executions(of_run("9"), NOON) == 1
-
-    run_before(store, monkeypatch, writes_counts, undo)
+    run_before(store, monkeypatch, writes_counts, undoing(other))
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await counts_of(store, "9") != []
     run = make_run("10")

@@ -6,7 +6,7 @@ its dirty markers name. If it is killed, the marker remains, and the next refres
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -76,7 +76,13 @@ async def count(
     waiting = sorted(runs)
     if not waiting:
         return
-    removal = await read_removal(cluster, routing)
+    try:
+        removal = await read_removal(cluster, routing)
+    except BaseException:
+        if isinstance(searchable, Coroutine):
+            # Nobody else awaits it.
+            searchable.close()
+        raise
     await searchable
     await _count_all(cluster, routing, waiting, removed=removed)
     newest = await read_removal(cluster, routing)

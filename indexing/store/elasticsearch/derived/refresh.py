@@ -218,11 +218,10 @@ class _Refresh:
                 if sum(each.tests for each in waiting) >= _TESTS_SHOWN_AT_ONCE:
                     await self._show(hidden, waiting)
             await self._show(hidden, waiting)
-        if work.runs and not lease.is_held:
+        if not lease.is_held:
             # After a removal, the holder of the lease may have counted these runs before this
             # refresh wrote its counts.
-            searchable = self.cluster.connection.refresh(self.cluster.layout.executions)
-            await run_counts.count(self.cluster, routing, work.runs, searchable, removed=True)
+            await run_counts.count(self.cluster, routing, work.runs, removed=True)
         handled = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
         if turned:
             # No run was counted.

@@ -6,7 +6,7 @@ its dirty markers name. If it is killed, the marker remains, and the next refres
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -62,28 +62,22 @@ async def count(
     cluster: Cluster,
     routing: str,
     runs: Collection[str],
-    searchable: Awaitable[None],
+    searchable: Awaitable[None] | None = None,
     *,
     removed: bool = False,
 ) -> None:
     """Count the stored results of these runs, and store the counts.
 
-    The executions are searchable once `searchable` is done. With `removed`, the documents of
-    arrivals without executions are deleted. If results are deleted meanwhile, counts again: the
-    process that deletes them may have found no counts to delete. If that goes on, the next refresh
-    counts the runs.
+    Makes the executions searchable first, or waits for `searchable`, which does so. With `removed`,
+    the documents of arrivals without executions are deleted. If results are deleted meanwhile,
+    counts again: the process that deletes them may have found no counts to delete. If that goes
+    on, the next refresh counts the runs.
     """
     waiting = sorted(runs)
     if not waiting:
         return
-    try:
-        removal = await read_removal(cluster, routing)
-    except BaseException:
-        if isinstance(searchable, Coroutine):
-            # Nobody else awaits it.
-            searchable.close()
-        raise
-    await searchable
+    removal = await read_removal(cluster, routing)
+    await (searchable or cluster.connection.refresh(cluster.layout.executions))
     await _count_all(cluster, routing, waiting, removed=removed)
     newest = await read_removal(cluster, routing)
     if newest == removal:
@@ -114,9 +108,7 @@ async def count_repository(cluster: Cluster, routing: str) -> None:
         routing=routing,
     ):
         runs = {bucket["key"]["run"] for bucket in buckets}
-        if runs:
-            searchable = cluster.connection.refresh(layout.executions)
-            await count(cluster, routing, runs, searchable, removed=True)
+        await count(cluster, routing, runs, removed=True)
 
 
 async def drop_before(cluster: Cluster, moment: int) -> None:
@@ -133,8 +125,7 @@ async def drop_before(cluster: Cluster, moment: int) -> None:
         for hit in hits:
             touched.setdefault(hit["_source"]["repository_id"], set()).add(hit["_source"]["run"])
     for routing, runs in touched.items():
-        searchable = cluster.connection.refresh(cluster.layout.executions)
-        await count(cluster, routing, runs, searchable, removed=True)
+        await count(cluster, routing, runs, removed=True)
 
 
 def list_places(

@@ -175,11 +175,7 @@ class Step:
         await self._write_rows([], [])
         if self.failed:
             yield Done(failed=frozenset(self.failed))
-        if self.recount:
-            searchable = self.cluster.connection.refresh(self.cluster.layout.executions)
-            await run_counts.count(
-                self.cluster, self.rules.executions.routing, self.recount, searchable
-            )
+        await run_counts.count(self.cluster, self.rules.executions.routing, self.recount)
 
     async def _compute(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in a thread, after those of concurrent steps.

@@ -8,6 +8,8 @@ import pytest
 
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch import event_whole_days
+from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.indexing.store.elasticsearch.inspection import open_at
 
@@ -34,3 +36,16 @@ def few_events_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make tables of the event log however few events it has."""
     monkeypatch.setattr(event_whole_days, "WORTHWHILE", 1)
     monkeypatch.setattr(event_whole_days, "_WORTHWHILE_MATCHES", 1)
+
+
+@pytest.fixture
+def one_marker_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a refresh read and handle one dirty marker after the other."""
+    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+
+
+@pytest.fixture
+def nobody_waits_for_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a refresh go on without the lease soon."""
+    monkeypatch.setattr(refresh_lease, "WAIT_SECONDS", 0.2)

@@ -68,6 +68,11 @@ def run_before(
     monkeypatch.setattr(connection, "request", send)
 
 
+def writes_executions(target: str, body: Any) -> bool:
+    """Whether a request stores results; for `run_before`."""
+    return target.startswith("/_bulk") and b"-executions-" in body
+
+
 class KilledError(Exception):
     """The process is gone."""
 

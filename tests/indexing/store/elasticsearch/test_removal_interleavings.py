@@ -20,30 +20,24 @@ from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.derived import dirty_markers, removed_results, run_counts
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
-from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.indices.lease import LeaseDocument
 from indexing.store.elasticsearch.repositories import note_removal
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.contracts.test_executions import load
 from tests.contracts.test_removal import of_run, state
-from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, names, run_before
+from tests.indexing.store.elasticsearch.inspection import (
+    ask,
+    cluster_of,
+    names,
+    run_before,
+    writes_executions,
+)
 
 pytestmark = pytest.mark.fresh_indices
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 WHOLE_TEST = ExecutionSelection(WIDGETS, test_name="t")
-
-
-@pytest.fixture
-def one_marker_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
-
-
-@pytest.fixture
-def nobody_waits_for_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refresh_lease, "WAIT_SECONDS", 0.2)
 
 
 async def write(store: ElasticsearchStore, run_id: str, conclusion: Conclusion) -> None:
@@ -85,10 +79,6 @@ async def _count_markers(store: ElasticsearchStore) -> int:
 
 def writes_arrivals_of_tests(target: str, body: Any) -> bool:
     return target.startswith("/_bulk") and b"-stale" in body and b'"arrivals_size"' in body
-
-
-def writes_executions(target: str, body: Any) -> bool:
-    return target.startswith("/_bulk") and b"-executions-" in body
 
 
 def writes_counts(target: str, body: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,12 @@ from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.contracts.test_executions import load
 from tests.contracts.test_removal import state
-from tests.indexing.store.elasticsearch.inspection import KilledError, limit_requests, run_before
+from tests.indexing.store.elasticsearch.inspection import (
+    KilledError,
+    limit_requests,
+    run_before,
+    writes_executions,
+)
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 
@@ -88,19 +92,18 @@ async def test_a_load_that_a_killed_forget_overtook_leaves_no_results(
             with pytest.raises(KilledError):
                 await forget(other)
 
-    run_before(store, monkeypatch, _writes_executions, forget_halfway)
+    run_before(store, monkeypatch, writes_executions, forget_halfway)
     run = make_run("9")
     await store.write_results(WIDGETS, {run: make_executions(run, [("t", FAILED)])})
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert (await store.get_status()).executions == 1
 
 
+@pytest.mark.usefixtures("one_marker_a_read")
 async def test_results_that_a_killed_undo_deleted_are_not_merged_later(
     store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each marker is handled by itself, that of the removal first.
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+    # The marker of the removal is handled first.
     monkeypatch.setattr(executions, "new_marker_id", lambda: "later in the order")
     monkeypatch.setattr(dirty_markers, "new_marker_id", lambda **_: "earlier")
     await load(store, make_run("1"), ("t", PASSED))
@@ -120,10 +123,6 @@ async def test_results_that_a_killed_undo_deleted_are_not_merged_later(
 
 async def _die(*_: object) -> None:
     raise KilledError
-
-
-def _writes_executions(target: str, body: Any) -> bool:
-    return target.startswith("/_bulk") and b"-executions-" in body
 
 
 async def test_many_runs_are_removed_in_queries_of_a_few(

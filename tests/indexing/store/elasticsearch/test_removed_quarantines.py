@@ -13,7 +13,6 @@ from indexing.models.executions import Conclusion
 from indexing.models.repositories import RepositoryChange
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import forgotten_tests
-from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
@@ -23,14 +22,9 @@ from tests.contracts.test_removal import of_run, state
 from tests.indexing.store.elasticsearch.inspection import cluster_of, names, run_before
 from tests.indexing.store.elasticsearch.test_removal_interleavings import write
 
-pytestmark = pytest.mark.fresh_indices
+pytestmark = [pytest.mark.fresh_indices, pytest.mark.usefixtures("nobody_waits_for_a_lease")]
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
-
-
-@pytest.fixture(autouse=True)
-def nobody_waits_for_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refresh_lease, "WAIT_SECONDS", 0.2)
 
 
 def writes_quarantine_of(store: ElasticsearchStore) -> Callable[[str, Any], bool]:

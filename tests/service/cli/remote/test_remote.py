@@ -6,66 +6,22 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from click.testing import CliRunner, Result
 
-from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from mergewatch.client import transport
-from service.cli import main
 from service.cli.remote import connection, rows
-from service.config.settings import Settings
 from service.server.process import bind
-from tests.builders import GADGETS, NOON, WIDGETS, after, make_event, make_executions, make_run
+from tests.builders import GADGETS, NOON, WIDGETS, make_event, make_executions, make_run
 from tests.client.serving import byte_server, chunked, cut_off
-from tests.service.conftest import open_door
+from tests.service.cli.remote.conftest import HOSTILE, OF_WIDGETS, SHOWN, Run
 from tests.service.front_door import LOGS, ROOT, SEARCH, FrontDoor
 
-HOSTILE = "suite.\x1b[31mred\u202e\n[bold]\x9b\U000e0041"
-SHOWN = r"suite.\x1b[31mred\u202e\n[bold]\x9b\U000e0041"
-MESSAGE = "expected 1\x1b]0;title\x07 of 2\nsecond line"
-OF_WIDGETS = ("--repository", "acme/widgets")
 RANGE = ("--from", "2026-09-01T12:00:00Z", "--to", "2026-09-02T12:00:00Z")
-
-Run = Callable[..., Coroutine[Any, Any, Result]]
-
-
-@pytest.fixture
-async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(Settings(data_dir=tmp_path)):
-        run = make_run("1")
-        results = [("suite.ok", Conclusion.PASSED), (HOSTILE, Conclusion.FAILED)]
-        executions = make_executions(run, results, failure_type="E", failure_message=MESSAGE)
-        await opened.store.write_results(WIDGETS, {run: executions})
-        await opened.store.refresh_tests(NOON)
-        await opened.store.write_events(
-            [
-                make_event(n, after(minutes=n), pull_request=n or None, trigger=HOSTILE)
-                for n in range(120)
-            ]
-        )
-        yield opened
-
-
-@pytest.fixture
-def run(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command in a thread, as the service runs in this one."""
-    monkeypatch.setenv("MERGEWATCH_URL", door.base)
-    monkeypatch.setenv("MERGEWATCH_TOKEN", door.key)
-
-    async def command(*words: str, code: int = 0) -> Result:
-        result = await asyncio.to_thread(CliRunner().invoke, main, words, catch_exceptions=False)
-        assert result.exit_code == code, result.output
-        return result
-
-    return command
 
 
 async def test_a_search_prints_all_of_each_name_into_a_pipe(run: Run) -> None:
@@ -192,47 +148,6 @@ async def test_on_a_terminal_a_table_fits_and_takes_no_markup(
         assert {"JOB", "TRIGGER", "ID"}.intersection(result.stdout.split())
     if width == 400:
         assert SHOWN in (await run("tests", "search", *OF_WIDGETS)).stdout
-
-
-async def test_a_test_is_shown_by_its_name_or_its_id(run: Run) -> None:
-    by_name = await run("tests", "show", *OF_WIDGETS, HOSTILE)
-    by_id = await run("tests", "show", *OF_WIDGETS, str(derive_test_id(WIDGETS, HOSTILE)))
-    assert by_name.stdout == by_id.stdout
-    assert f" {SHOWN}\n" in by_name.stdout
-    assert "ci / unit: broken\n" in by_name.stdout
-    whole = await run("tests", "show", *OF_WIDGETS, "suite.ok", "--json")
-    assert orjson.loads(whole.stdout)["health_status"] == "healthy"
-    absent = await run("tests", "show", *OF_WIDGETS, "absent", code=1)
-    assert "no such test" in absent.stderr
-
-
-async def test_a_test_is_shown_with_the_owners_of_its_file(run: Run, door: FrontDoor) -> None:
-    async def owners() -> str:
-        shown = await run("tests", "show", *OF_WIDGETS, "suite.owned")
-        (line,) = [line for line in shown.stdout.splitlines() if line.startswith("owners ")]
-        return line.removeprefix("owners").strip()
-
-    report = make_run("owned")
-    results = make_executions(report, [("suite.owned", Conclusion.PASSED)], filepath="web/a.py")
-    await door.store.write_results(WIDGETS, {report: results})
-    await door.store.refresh_tests(NOON)
-    assert await owners() == "-"
-    await door.store.set_code_owners(WIDGETS, "web/ @acme/web m+m@acme.example")
-    assert await owners() == "@acme/web m+m@acme.example"
-
-
-async def test_failures_are_listed_and_one_is_shown_with_its_trace(run: Run) -> None:
-    listed = await run("tests", "failures", *OF_WIDGETS, HOSTILE)
-    _, row = listed.stdout.splitlines()
-    assert r"expected 1\x1b]0;title\x07 of 2  " in row
-    failure_id = row.split()[-1]
-    shown = await run("tests", "failures", *OF_WIDGETS, HOSTILE, "--failure", failure_id)
-    assert "second line\n" in shown.stdout
-    assert "\x1b" not in shown.stdout
-    whole = await run("tests", "failures", *OF_WIDGETS, HOSTILE, "--failure", failure_id, "--json")
-    assert orjson.loads(whole.stdout)["exception_message"] == MESSAGE
-    rows_ = await run("tests", "failures", *OF_WIDGETS, HOSTILE, "--json", "--branch", "topic")
-    assert rows_.stdout == ""
 
 
 async def test_events_are_filtered(run: Run) -> None:

@@ -44,10 +44,6 @@ class StoredRepository:
     document: Document
 
     @property
-    def removal(self) -> str:
-        return removal_of(self.document)
-
-    @property
     def subscription(self) -> Subscription | None:
         """The webhooks of the repository, if it has any."""
         if not self.webhooks:
@@ -156,7 +152,7 @@ async def replace_repository(
             settings_version=settings_version,
             announcement=announcement,
             webhooks=stored.webhooks,
-            removal=stored.removal,
+            removal=removal_of(stored.document),
         ),
         over=stored.document.version,
     )

@@ -36,6 +36,7 @@ from indexing.store.sqlite.migrations import (
     version_15,
     version_16,
     version_17,
+    version_18,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -58,4 +59,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_15.migrate,
     version_16.migrate,
     version_17.migrate,
+    version_18.migrate,
 )

@@ -73,6 +73,29 @@ async def test_an_execution_that_is_stored_keeps_its_time(store: Store) -> None:
     assert (await detail(store, "t")).health.last_failure_at == NOON
 
 
+async def test_an_execution_is_stored_once_in_a_job_that_names_several_commits(
+    store: Store,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    run, moved = make_run(), make_run(commit="moved", branch="feature")
+    (execution,) = make_executions(run, [("t", FAILED)])
+    assert await store.write_results(WIDGETS, {run: [execution]}) == ExecutionCount(1, 0)
+    later = replace(execution, finished_at=after(hours=1))
+    both = {moved: [later], run: [execution]}
+    assert await store.write_results(WIDGETS, both) == ExecutionCount(0, 2)
+    await store.refresh_tests(NOON)
+    found = await detail(store, "t")
+    assert (found.health.last_failure_at, found.health.first_failure_commit) == (NOON, run.commit)
+
+
+async def test_an_execution_is_stored_once_even_if_another_run_names_it(store: Store) -> None:
+    await store.ensure_repository(WIDGETS)
+    first, second = make_run("1"), make_run("2")
+    (execution,) = make_executions(first, [("t", PASSED)])
+    assert await store.write_results(WIDGETS, {first: [execution]}) == ExecutionCount(1, 0)
+    assert await store.write_results(WIDGETS, {second: [execution]}) == ExecutionCount(0, 1)
+
+
 async def test_a_failure_has_its_commit_and_pull_request(store: Store) -> None:
     await load(store, make_run("1"), ("t", PASSED), at=0)
     await load(store, make_run("2", commit="bad", pull=PULL), ("t", FAILED), at=1)

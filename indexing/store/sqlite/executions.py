@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from indexing.failures.fingerprint import identify_failure
 from indexing.identifiers import derive_arrival_id, derive_identity_id, make_test_id_deriver
@@ -18,12 +18,23 @@ from indexing.store.sqlite.columns import (
     NO_URL,
     text_of_pull,
 )
-from indexing.store.sqlite.job_runs import SAME_JOB, JobRun, add_results
+from indexing.store.sqlite.job_runs import SAME_JOB, JobRun, add_results, ensure_job_run
 from indexing.store.sqlite.listed_runs import add_to_run
 from indexing.store.sqlite.repositories import require_repository_id
 from indexing.store.sqlite.search.name_index import add_names
 from indexing.store.sqlite.stale_tests import mark_for_merge
 from indexing.timestamps import to_microseconds
+
+# The id of a result of a report depends on its job, and that of a span on its end as well.
+_ADD_EXECUTION: Final = (
+    "INSERT INTO executions (execution_id, identity, finished_at, job_run, run, branch,"
+    " conclusion, needed_retries, duration, framework, framework_version, language, filepath,"
+    " function_name, failure_type, failure_message, failure_id)"
+    f" SELECT ?1, ?2, ?3, {', '.join(f'?{number}' for number in range(4, 18))}"
+    " WHERE NOT EXISTS (SELECT 1 FROM executions"
+    " WHERE identity = ?2 AND finished_at = ?3 AND execution_id = ?1)"
+    " ON CONFLICT (job_run, identity, execution_id) DO NOTHING"
+)
 
 
 def write_results(
@@ -39,13 +50,14 @@ def write_results(
     for run, executions in results.items():
         job = JobRun(repository_id, run.run_id, run.attempt, run.pipeline_name, run.job_name)
         gained = written.setdefault(job, Counter())
+        job_run = ensure_job_run(connection, job)
         branch = _ensure_branch(connection, repository_id, run.branch)
         run_row = _ensure_run(connection, job, branch, run, derive_arrival_id(repository, run))
         stored: list[Execution] = []
         for execution in executions:
             test, identity = rows.ensure_identity(run, execution.test_name)
             touched.add(test)
-            row = rows.add_execution(identity, run_row, branch, execution)
+            row = rows.add_execution(identity, job_run, run_row, branch, execution)
             if row is not None:
                 gained[execution.conclusion] += 1
                 unmerged.append((test, row))
@@ -135,26 +147,23 @@ class _Rows:
         return test, identity
 
     def add_execution(
-        self, identity: int, run: int, branch: int, execution: Execution
+        self, identity: int, job_run: int, run: int, branch: int, execution: Execution
     ) -> int | None:
         """Add an execution and return its row id; `None` if it is stored already."""
         failure_id = None
         if execution.conclusion is Conclusion.FAILED:
             failure_id = identify_failure(self._derive_test_id(execution.test_name), execution)
         added = self._connection.execute(
-            "INSERT INTO executions (execution_id, identity, run, branch, conclusion,"
-            " needed_retries, finished_at, duration, framework, framework_version, language,"
-            " filepath, function_name, failure_type, failure_message, failure_id)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (execution_id) DO NOTHING",
+            _ADD_EXECUTION,
             (
                 execution.id,
                 identity,
+                to_microseconds(execution.finished_at),
+                job_run,
                 run,
                 branch,
                 CONCLUSION_NUMBERS[execution.conclusion],
                 execution.needed_retries,
-                to_microseconds(execution.finished_at),
                 execution.duration,
                 execution.framework,
                 execution.framework_version,

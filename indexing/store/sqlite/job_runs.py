@@ -28,6 +28,18 @@ class JobRun(NamedTuple):
     job_name: str
 
 
+def ensure_job_run(connection: sqlite3.Connection, job: JobRun) -> int:
+    """Return the row id of a job, which may not have any results yet."""
+    connection.execute(
+        "INSERT INTO job_runs (repository_id, run_id, attempt, pipeline_name, job_name,"
+        " passed, failed) VALUES (?, ?, ?, ?, ?, 0, 0) ON CONFLICT DO NOTHING",
+        job,
+    )
+    row = connection.execute(f"SELECT id FROM job_runs WHERE {SAME_JOB}", job).fetchone()
+    found: int = row[0]
+    return found
+
+
 def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
     """Add to the counts of a job and check again whether it is an infrastructure failure.
 
@@ -50,7 +62,7 @@ def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed
     mark_found(
         connection,
         "SELECT i.test FROM executions e JOIN identities i ON i.id = e.identity"
-        f" WHERE e.run IN (SELECT id FROM runs WHERE {SAME_JOB})",
+        f" WHERE e.job_run = (SELECT id FROM job_runs WHERE {SAME_JOB})",
         job,
     )
 

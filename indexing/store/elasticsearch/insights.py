@@ -44,7 +44,7 @@ from indexing.store.elasticsearch import (
     verdict_counts,
 )
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived import stored_markers
 from indexing.store.elasticsearch.search import pages
 from indexing.store.insights import InsightReader
 
@@ -146,4 +146,4 @@ class ElasticsearchInsights(InsightReader):
     async def count_stale_tests(self) -> int:
         # A refresh of tests deletes markers without making the deletion visible to searches.
         await self._cluster.connection.refresh(self._cluster.layout.stale)
-        return await dirty_markers.count_stale(self._cluster)
+        return await stored_markers.count_stale(self._cluster)

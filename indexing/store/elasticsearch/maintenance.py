@@ -16,7 +16,7 @@ from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.connection import WRITING, Version
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived import dirty_markers, run_counts
+from indexing.store.elasticsearch.derived import dirty_markers, run_counts, stored_markers
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.past_days import PAST, keep_days, prune_days
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
@@ -49,7 +49,7 @@ async def get_status(cluster: Cluster) -> StoreStatus:
         identities=await count(layout.identities),
         executions=await count(layout.executions, _visible(retention, TIME)),
         quarantines=await count(layout.quarantines, {"exists": {"field": "quarantine_id"}}),
-        stale_tests=await dirty_markers.count_stale(cluster),
+        stale_tests=await stored_markers.count_stale(cluster),
     )
 
 

@@ -89,14 +89,9 @@ async def remove_executions(
             removed += await delete_results(cluster, routing, query)
         if selection.outside is not None:
             async for bounds in _find_misdated_bounds(cluster, routing, selection.outside):
-                marker = dirty_markers.marker_operation(
-                    cluster,
-                    dirty_markers.new_marker_id(),
-                    routing,
-                    {test for test, _ in bounds},
-                    follow_up=FollowUp(bounds),
-                )
-                await dirty_markers.write_markers(cluster, [marker])
+                tests = {test for test, _ in bounds}
+                follow_up = FollowUp(bounds)
+                await dirty_markers.mark_changed(cluster, routing, tests, follow_up=follow_up)
             await _clamp_slots(cluster, routing, selection.outside.latest, now)
     await refresh_tests(cluster, now, progress, selection.repository)
     return removed

@@ -32,11 +32,7 @@ from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
-from indexing.store.elasticsearch.derived.dirty_markers import (
-    marker_operation,
-    new_marker_id,
-    write_markers,
-)
+from indexing.store.elasticsearch.derived.dirty_markers import mark_changed
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.quarantine_slots import (
@@ -151,8 +147,7 @@ async def apply_rules(
     if judged and await read_removal(cluster, routing) != rules.removal:
         # What they are based on may have been deleted, before the removal could find anything to
         # change in these slots. The markers of these tests may be gone.
-        marker = marker_operation(cluster, new_marker_id(), routing, judged, removal=rules.removal)
-        await write_markers(cluster, [marker])
+        await mark_changed(cluster, routing, judged, removal=rules.removal)
         again |= judged
     return again | late, bool(written)
 

@@ -11,39 +11,26 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Document, Version
-from indexing.store.elasticsearch.client.places import Search
+from indexing.store.elasticsearch.client.connection import Version
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import (
     Arrival,
-    read_arrivals,
     write_arrivals,
 )
 from indexing.store.elasticsearch.tests import RemovedBound
-from indexing.yielding import LoopYielder
 
 # The ids of markers that a rebuild or a prune made begin with this. It judges their tests itself,
 # so that loads need not.
-_LATER: Final = "later-"
+LATER_PREFIX: Final = "later-"
 # The deadline of a marker before its change: longer than a write can take with all its retries.
 AHEAD_SECONDS: Final = 900
 
-# One read of markers stops after they have named this many tests, or have this many bytes of new
-# executions: as Python objects, these take several times as much memory.
-_TESTS_AT_ONCE: Final = 100_000
-_BYTES_AT_ONCE: Final = 32 * 1024 * 1024
-# A page of markers is decoded at once, which blocks the event loop.
-_MARKERS_A_PAGE: Final = 10
-# A page of markers without their arrivals.
-_NAMES_A_PAGE: Final = 100
 # The most tests that one marker names.
 _TESTS_A_PAGE: Final = 5_000
 
@@ -89,7 +76,7 @@ class DirtyMarker:
     @property
     def is_for_later(self) -> bool:
         """Whether loads leave it to the rebuild or prune that made it."""
-        return self.id.startswith(_LATER)
+        return self.id.startswith(LATER_PREFIX)
 
     @property
     def names_runs_alone(self) -> bool:
@@ -108,7 +95,7 @@ class DirtyMarker:
 
 
 def new_marker_id(*, later: bool = False) -> str:
-    return f"{_LATER if later else ''}{uuid.uuid4().hex}"
+    return f"{LATER_PREFIX if later else ''}{uuid.uuid4().hex}"
 
 
 async def write_markers(cluster: Cluster, operations: Sequence[Operation]) -> None:
@@ -154,12 +141,29 @@ def marker_operation(
     return Operation("index", cluster.layout.stale, marker_id, None, source)
 
 
+async def mark_changed(
+    cluster: Cluster,
+    routing: str,
+    tests: Iterable[str],
+    *,
+    later: bool = False,
+    follow_up: FollowUp = NO_FOLLOW_UP,
+    removal: str | None = None,
+) -> None:
+    """Mark tests after a change that needed no marker before it, by a marker of its own."""
+    marker_id = new_marker_id(later=later)
+    marker = marker_operation(
+        cluster, marker_id, routing, tests, follow_up=follow_up, removal=removal
+    )
+    await write_markers(cluster, [marker])
+
+
 async def mark_repository(
     cluster: Cluster, routing: str, *, ahead: bool = False, later: bool = False
 ) -> None:
     """Mark all tests of a repository as dirty; with `later`, loads leave them to the caller."""
     # The fixed id keeps one marker for each repository.
-    marker_id = f"{_LATER if later else ''}all-{routing}"
+    marker_id = f"{LATER_PREFIX if later else ''}all-{routing}"
     marker = marker_operation(cluster, marker_id, routing, None, ahead=ahead)
     await write_markers(cluster, [marker])
 
@@ -222,123 +226,7 @@ async def mark_again(
 async def mark_runs(cluster: Cluster, routing: str, runs: Collection[str]) -> None:
     """Mark runs to be counted again."""
     if runs:
-        follow_up = FollowUp(runs=frozenset(runs))
-        marker = marker_operation(cluster, new_marker_id(), routing, (), follow_up=follow_up)
-        await write_markers(cluster, [marker])
-
-
-async def read_markers(
-    cluster: Cluster,
-    routing: str | None,
-    handled: Collection[DirtyMarker] = (),
-    *,
-    with_later: bool = True,
-) -> tuple[list[DirtyMarker], bool]:
-    """Return markers of one repository or of all, by repository, and whether there are more.
-
-    Leaves out those in `handled` and, without `with_later`, those of a rebuild or a prune. Stops
-    early if the markers name very many tests or are large. Refresh the index of executions after
-    this call, not before: otherwise a refresh may miss an execution that was stored in between, and
-    still delete its marker.
-    """
-    await cluster.connection.refresh(cluster.layout.stale)
-    search = marker_search(cluster, routing, with_later=with_later)
-    markers: list[DirtyMarker] = []
-    more = False
-    tests = size = 0
-    async with aclosing(scan(cluster.connection, search.index, search.body)) as pages:
-        async for hits in pages:
-            parsed = await parse_markers(Document.of(hit) for hit in hits)
-            found = [marker for marker in parsed if marker not in handled]
-            markers += found
-            tests += sum(_TESTS_AT_ONCE if m.tests is None else len(m.tests) for m in found)
-            size += sum(marker.size for marker in found)
-            more = len(hits) == _MARKERS_A_PAGE
-            if tests >= _TESTS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                break
-    return markers, more
-
-
-def marker_search(cluster: Cluster, routing: str | None, *, with_later: bool = True) -> Search:
-    """Return the search for the first page of markers."""
-    body: dict[str, Any] = {
-        "size": _MARKERS_A_PAGE,
-        "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
-        "seq_no_primary_term": True,
-    }
-    if routing is not None:
-        of_all = {"term": {"repository_id": routing}}
-        body["query"] = of_all if with_later else _of_loads(routing)
-    return Search(cluster.layout.stale, body)
-
-
-def other_markers_search(cluster: Cluster, routing: str, ids: Collection[str]) -> Search:
-    """Return the search that finds out whether the repository has other markers than these."""
-    mine = {"ids": {"values": [*ids]}}
-    query = {"bool": {"filter": [_of_loads(routing)], "must_not": [mine]}}
-    body = {"size": 1, "_source": False, "track_total_hits": False, "query": query}
-    return Search(cluster.layout.stale, body)
-
-
-def _of_loads(routing: str) -> dict[str, Any]:
-    """Return the query for the markers of a repository that are not for later."""
-    later = {"prefix": {"mark": _LATER}}
-    return {"bool": {"filter": [{"term": {"repository_id": routing}}], "must_not": [later]}}
-
-
-async def parse_markers(documents: Iterable[Document]) -> list[DirtyMarker]:
-    """Parse markers; those of a large upload have tens of thousands of executions."""
-    markers = []
-    yielder = LoopYielder()
-    for document in documents:
-        markers.append(_parse_marker(document))
-        await yielder.yield_if_due()
-    return markers
-
-
-def _parse_marker(document: Document) -> DirtyMarker:
-    source = document.source
-    tests = source["tests"]
-    return DirtyMarker(
-        document.id,
-        document.version,
-        source["repository_id"],
-        None if tests is None else frozenset(tests),
-        source["ahead_until"],
-        _follow_up_of(source.get("removed")),
-        read_arrivals(source.get("arrivals")),
-        # A marker of an earlier release does not say it, so the limit does not hold for these.
-        source.get("arrivals_size", 0),
-        source.get("removal"),
-    )
-
-
-def collect_arrivals(markers: Sequence[DirtyMarker]) -> dict[str, list[Arrival]]:
-    """Return the new executions by test, for tests whose markers contain all that changed."""
-    unknown: set[str] = set()
-    arrivals: dict[str, list[Arrival]] = {}
-    for marker in markers:
-        if marker.arrivals is None:
-            unknown |= marker.tests or frozenset()
-        else:
-            for test, new in marker.arrivals.items():
-                arrivals.setdefault(test, []).extend(new)
-    return {test: new for test, new in arrivals.items() if test not in unknown}
-
-
-def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
-    if source is None:
-        return NO_FOLLOW_UP
-    # Markers of an earlier release have no branches.
-    branches = source.get("branches") or repeat(None)
-    bounds = frozenset(
-        (test, RemovedBound(moment, branch))
-        for (test, moment), branch in zip(source["bounds"], branches, strict=False)
-    )
-    # Markers of a removal contain no arrivals, and neither do markers of an earlier release.
-    named = source.get("arrivals")
-    arrivals = None if named is None else frozenset((arrival, day) for arrival, day in named)
-    return FollowUp(bounds, frozenset(source["runs"]), arrivals)
+        await mark_changed(cluster, routing, (), follow_up=FollowUp(runs=frozenset(runs)))
 
 
 def dropping(cluster: Cluster, markers: Sequence[DirtyMarker]) -> list[Operation]:
@@ -365,31 +253,5 @@ async def spell_out(cluster: Cluster, marker: DirtyMarker) -> None:
     async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=marker.routing):
         if hits:
             tests = [hit["_id"] for hit in hits]
-            marker_id = new_marker_id(later=marker.is_for_later)
-            part = marker_operation(cluster, marker_id, marker.routing, tests)
-            await write_markers(cluster, [part])
+            await mark_changed(cluster, marker.routing, tests, later=marker.is_for_later)
     await bulk.send(cluster.connection, dropping(cluster, [marker]), visible=False)
-
-
-async def count_stale(cluster: Cluster) -> int:
-    """Count the stale tests; a marker of a whole repository counts all of its tests."""
-    tests: dict[str, set[str]] = {}
-    whole: set[str] = set()
-    body = {
-        "size": _NAMES_A_PAGE,
-        "sort": [{"repository_id": "asc"}, {"mark": "asc"}],
-        "_source": ["repository_id", "tests"],
-    }
-    async for hits in scan(cluster.connection, cluster.layout.stale, body):
-        for hit in hits:
-            named: Collection[str] | None = hit["_source"]["tests"]
-            if named is None:
-                whole.add(hit["_source"]["repository_id"])
-            else:
-                tests.setdefault(hit["_source"]["repository_id"], set()).update(named)
-    counted = sum(len(named) for routing, named in tests.items() if routing not in whole)
-    for routing in whole:
-        counted += await cluster.connection.count(
-            cluster.layout.tests, {"term": {"repository_id": routing}}, routing=routing
-        )
-    return counted

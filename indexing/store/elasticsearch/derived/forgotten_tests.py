@@ -14,7 +14,7 @@ from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client.existing_ids import find_existing
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived.dirty_markers import mark_changed
 from indexing.store.elasticsearch.derived.removed_results import Hits, delete_results
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
@@ -68,9 +68,7 @@ async def _withdraw_forgotten(
     # Later loads may have registered a test meanwhile, and begun the quarantine that was withdrawn.
     tests = await _find_registered(cluster, routing, {str(slot.test_id) for slot in gone})
     if tests:
-        marker_id = dirty_markers.new_marker_id()
-        marker = dirty_markers.marker_operation(cluster, marker_id, routing, tests)
-        await dirty_markers.write_markers(cluster, [marker])
+        await mark_changed(cluster, routing, tests)
     return bool(gone)
 
 

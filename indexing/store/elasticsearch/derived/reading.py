@@ -14,7 +14,7 @@ from indexing.errors import StoreError
 from indexing.store.elasticsearch.client.connection import WRITING, Document
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived import auto_quarantine, dirty_markers, run_counts
+from indexing.store.elasticsearch.derived import auto_quarantine, run_counts, stored_markers
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.derived.run_counts import Counted
@@ -55,7 +55,7 @@ class Work:
                 arrivals |= follow_up.arrivals or frozenset()
         return cls(
             sorted(frozenset[str]().union(*(marker.tests or () for marker in markers))),
-            dirty_markers.collect_arrivals(markers),
+            stored_markers.collect_arrivals(markers),
             sorted(frozenset[str]().union(*(each.runs for each in follow_ups))),
             None if arrivals is None else frozenset(arrivals),
             removed,
@@ -175,7 +175,7 @@ async def search_all(
     if tests:
         searches.append(auto_quarantine.slots_search(cluster, routing, tests))
     if markers:
-        searches.append(dirty_markers.other_markers_search(cluster, routing, markers))
+        searches.append(stored_markers.other_markers_search(cluster, routing, markers))
     await searchable
     answers = iter(
         await cluster.connection.search_many(searches, timeouts=WRITING) if searches else ()

@@ -21,7 +21,12 @@ from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.concurrency import run_ahead, run_both, started
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived import auto_quarantine, dirty_markers, run_counts
+from indexing.store.elasticsearch.derived import (
+    auto_quarantine,
+    dirty_markers,
+    run_counts,
+    stored_markers,
+)
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.derived.forgotten_tests import clear_forgotten
 from indexing.store.elasticsearch.derived.reading import (
@@ -122,7 +127,7 @@ class _Refresh:
                 [marker.id for marker in own],
                 merged=tests,
             )
-            markers = await dirty_markers.parse_markers(filter(None, documents.markers.values()))
+            markers = await stored_markers.parse_markers(filter(None, documents.markers.values()))
             if not markers:
                 return True
             return await self._handle(
@@ -135,7 +140,7 @@ class _Refresh:
         # A load leaves the markers of a rebuild or prune to it, unless that ended badly: the next
         # holder of the lease has to write the rows that it left out.
         with_later = lease is None or (lease.is_held and not lease.is_clean)
-        markers, more = await dirty_markers.read_markers(
+        markers, more = await stored_markers.read_markers(
             self.cluster, routing, self.met, with_later=with_later
         )
         self.met.update(marker for marker in markers if not marker.is_over)

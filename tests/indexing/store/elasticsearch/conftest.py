@@ -8,7 +8,7 @@ import pytest
 
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch import event_whole_days
-from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived import stored_markers
 from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.indexing.store.elasticsearch.inspection import open_at
@@ -41,8 +41,8 @@ def few_events_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def one_marker_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a refresh read and handle one dirty marker after the other."""
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+    monkeypatch.setattr(stored_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(stored_markers, "_TESTS_AT_ONCE", 1)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.derived import dirty_markers
+from indexing.store.elasticsearch.derived import dirty_markers, stored_markers
 from indexing.store.elasticsearch.derived.steps import Step
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import (
@@ -61,8 +61,8 @@ async def test_another_process_finds_the_marks_of_a_repository_at_once(
 async def test_marks_beyond_one_page_are_done_by_the_same_call(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+    monkeypatch.setattr(stored_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(stored_markers, "_TESTS_AT_ONCE", 1)
     await mark_in_turn(store)
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 4
     assert await names(store) == ["t0", "t1", "t2", "t3"]
@@ -71,8 +71,8 @@ async def test_marks_beyond_one_page_are_done_by_the_same_call(
 async def test_large_marks_are_done_by_the_same_call(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(stored_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(stored_markers, "_BYTES_AT_ONCE", 1)
     await mark_in_turn(store, "all")
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await names(store) == ["all", "t0", "t1", "t2", "t3"]
@@ -83,8 +83,8 @@ async def test_marks_of_changes_in_progress_do_not_hide_others(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They stay after they are handled, and may fill a page."""
-    monkeypatch.setattr(dirty_markers, "_MARKERS_A_PAGE", 1)
-    monkeypatch.setattr(dirty_markers, "_TESTS_AT_ONCE", 1)
+    monkeypatch.setattr(stored_markers, "_MARKERS_A_PAGE", 1)
+    monkeypatch.setattr(stored_markers, "_TESTS_AT_ONCE", 1)
     run = make_run()
     await load_names(store, ["t"], run)
     cluster, routing = cluster_of(store), routing_of(WIDGETS)

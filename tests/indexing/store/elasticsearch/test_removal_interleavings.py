@@ -18,7 +18,12 @@ from indexing.store.elasticsearch import executions
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Document
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.derived import dirty_markers, removed_results, run_counts
+from indexing.store.elasticsearch.derived import (
+    dirty_markers,
+    removed_results,
+    run_counts,
+    stored_markers,
+)
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.indices.lease import LeaseDocument
 from indexing.store.elasticsearch.repositories import note_removal
@@ -281,7 +286,7 @@ async def test_a_removal_after_a_killed_refresh_reads_each_marker_a_few_times(
     await load(store, run, *((f"t{number}", PASSED) for number in range(tests)))
     monkeypatch.setattr(removed_results, "_ROWS_A_PAGE", 1)
     await leave_killed_refresh(store)
-    parse, bounds = dirty_markers._parse_marker, 0
+    parse, bounds = stored_markers._parse_marker, 0
 
     def count(document: Document) -> DirtyMarker:
         nonlocal bounds
@@ -289,7 +294,7 @@ async def test_a_removal_after_a_killed_refresh_reads_each_marker_a_few_times(
         bounds += len(marker.follow_up.bounds)
         return marker
 
-    monkeypatch.setattr(dirty_markers, "_parse_marker", count)
+    monkeypatch.setattr(stored_markers, "_parse_marker", count)
     assert await store.remove_executions(of_run("9"), NOON) == tests
     assert bounds == tests
     await store.refresh_tests(NOON, repository=WIDGETS)

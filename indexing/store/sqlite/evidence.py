@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from indexing.quarantine.decision import find_evidence
+from indexing.store.sqlite.observations import StoredRuns
 from indexing.store.sqlite.rollups import update_rollups
 from indexing.store.sqlite.stored_tests import read_stored_tests
 from indexing.timestamps import to_microseconds
@@ -24,6 +25,6 @@ def find_last_evidence(connection: sqlite3.Connection, test_id: bytes) -> int | 
         return None
     test, recompute = row
     (stored,) = read_stored_tests(connection, [test], [test] if recompute else [])
-    rollups = update_rollups(connection, stored, recompute=bool(recompute))
+    rollups = update_rollups(connection, stored, StoredRuns(connection), recompute=bool(recompute))
     evidence = find_evidence(rollups.by_job.values())
     return None if evidence is None else to_microseconds(evidence.last_at)

@@ -7,6 +7,7 @@ from typing import Final
 
 from indexing.health.rules import judge_rollups
 from indexing.store.sqlite.metrics import METRICS_COLUMNS, store_metrics
+from indexing.store.sqlite.observations import StoredRuns
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.rollups import update_rollups
 from indexing.store.sqlite.stored_tests import read_stored_tests
@@ -33,11 +34,12 @@ def fill_some(connection: sqlite3.Connection, limit: int) -> int:
         (until, limit),
     ).fetchall()
     rows = RefreshedRows()
+    runs = StoredRuns(connection)
     for test, flaky_detection in tests:
         (stored,) = read_stored_tests(connection, [test])
         # A store of an early release had no roll-ups; its tests wait to be computed.
         has_all = all(each.state is not None for each in stored.identities)
-        rollups = update_rollups(connection, stored, recompute=not has_all)
+        rollups = update_rollups(connection, stored, runs, recompute=not has_all)
         metrics = judge_rollups(rollups.by_job, (), flaky_detection=bool(flaky_detection)).rows
         for each in rollups.identities:
             if each.row[0] is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -36,6 +36,14 @@ _UNMERGED: Final = (
 _new: Final = tuple.__new__
 
 
+# The columns that a run does not state; the first one is its row.
+_WITHOUT_RUN: Final = (
+    "e.run, e.conclusion, e.finished_at, e.needed_retries, e.duration,"
+    " e.framework, e.framework_version, e.language, e.filepath, e.function_name"
+)
+_RUNS_KEPT: Final = 50_000
+
+
 class OnBranch(NamedTuple):
     """An observation with the row ids of its identity and branch, and the branch's name."""
 
@@ -45,16 +53,72 @@ class OnBranch(NamedTuple):
     branch: str
 
 
+class StoredRuns:
+    """What observations need of runs, kept for the rest of a transaction.
+
+    Most tests of a repository have the same runs, and to join them takes as long as all else.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._kept: dict[int, tuple[str, bool, PullRequest | None]] = {}
+
+    def find(self, runs: set[int]) -> Mapping[int, tuple[str, bool, PullRequest | None]]:
+        """Return, at least for these runs, commit, infrastructure failure and pull request."""
+        missing = runs.difference(self._kept)
+        if len(self._kept) + len(missing) > _RUNS_KEPT:
+            self._kept, missing = {}, runs
+        if missing:
+            pulls: dict[str, PullRequest | None] = {}
+            for run, commit, broken, pull in self._connection.execute(
+                "SELECT id, commit_sha, infrastructure_failure, pull FROM runs"
+                " WHERE id IN (SELECT value FROM json_each(?))",
+                (orjson.dumps(list(missing)).decode(),),
+            ):
+                if pull not in pulls:
+                    pulls[pull] = pull_of_text(pull)
+                self._kept[run] = (commit, bool(broken), pulls[pull])
+        return self._kept
+
+
 def read_identity(
-    connection: sqlite3.Connection, identity: int, job: Job, branch: int | None
+    connection: sqlite3.Connection,
+    identity: int,
+    job: Job,
+    branch: int | None,
+    runs: StoredRuns,
 ) -> list[Observation]:
     """Return all executions of one identity on one branch; `job` is the identity's job."""
     rows = connection.execute(
-        f"SELECT ?, ?, {_OF_EXECUTION} FROM executions e JOIN runs r ON r.id = e.run"
-        " WHERE e.identity = ? AND e.branch = ?",
-        (*job, identity, branch),
-    )
-    return _observations_of(rows)
+        f"SELECT {_WITHOUT_RUN} FROM executions e WHERE e.identity = ? AND e.branch = ?",
+        (identity, branch),
+    ).fetchall()
+    of_run = runs.find({row[0] for row in rows})
+    # Equal metadata is shared to save memory.
+    metadata: dict[tuple[str | None, ...], TestMetadata] = {}
+    observations = []
+    for run, conclusion, at, retries, duration, *fields in rows:
+        stated = metadata.get(key := tuple(fields))
+        if stated is None:
+            stated = metadata[key] = TestMetadata(*fields)
+        commit, broken, pull = of_run[run]
+        observations.append(
+            _new(
+                Observation,
+                (
+                    *job,
+                    commit,
+                    CONCLUSIONS[conclusion],
+                    at,
+                    bool(retries),
+                    broken,
+                    pull,
+                    stated,
+                    duration,
+                ),
+            )
+        )
+    return observations
 
 
 def read_on_branch(

@@ -27,7 +27,7 @@ from indexing.store.sqlite.auto_quarantine import apply_rules
 from indexing.store.sqlite.histories import forget_history, store_history
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
-from indexing.store.sqlite.observations import read_on_branch
+from indexing.store.sqlite.observations import StoredRuns, read_on_branch
 from indexing.store.sqlite.recoveries import update_recovery
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.rollups import (
@@ -114,7 +114,11 @@ def refresh_some(
         ),
     ).fetchall()
     refresh = _Refresh(
-        connection, to_microseconds(now), read_final_until(connection), changes if noting else None
+        connection,
+        StoredRuns(connection),
+        to_microseconds(now),
+        read_final_until(connection),
+        changes if noting else None,
     )
     refreshed: list[tuple[int]] = []
     try:
@@ -142,9 +146,10 @@ def compute_changed_rows(
     """
     computed: list[tuple[int, RefreshedRows]] = []
     final_until = read_final_until(connection)
+    runs = StoredRuns(connection)
     marked = _find_marked(connection, tests, mark)
     for test, _ in _read_in_parts(connection, [(test, mark, 0) for test in marked]):
-        refresh = _Refresh(connection, to_microseconds(now), final_until, None)
+        refresh = _Refresh(connection, runs, to_microseconds(now), final_until, None)
         try:
             refresh.run(test, recompute=True)
         except DATA_ERRORS:
@@ -248,12 +253,14 @@ class _Refresh:
     def __init__(
         self,
         connection: sqlite3.Connection,
+        runs: StoredRuns,
         now: int,
         final_until: int,
         changes: list[AnswerChanges] | None,
     ) -> None:
         self.rows = RefreshedRows()
         self._connection = connection
+        self._runs = runs
         self._now = now
         self._final_until = final_until
         self._changes = changes
@@ -271,7 +278,11 @@ class _Refresh:
             rollups, judgement = first
         else:
             rollups = update_rollups(
-                self._connection, test, recompute=recompute, final_until=self._final_until
+                self._connection,
+                test,
+                self._runs,
+                recompute=recompute,
+                final_until=self._final_until,
             )
             judgement = judge_test(rollups.by_job, rollups.fresh)
         store_rollups(self._connection, rollups, self._final_until, self.rows)

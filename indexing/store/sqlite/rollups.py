@@ -28,7 +28,7 @@ from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number, day_of
 from indexing.store.sqlite.histories import NO_HISTORY, StoredHistory, read_stored_history
-from indexing.store.sqlite.observations import OnBranch, read_identity
+from indexing.store.sqlite.observations import OnBranch, StoredRuns, read_identity
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.run_days import keep_days
 from indexing.store.sqlite.stored_tests import BRANCH_OF_REPOSITORY, NOT_JUDGED, StoredTest
@@ -154,6 +154,7 @@ def find_first_pass(test: StoredTest, final_until: int) -> tuple[RollupsOfTest, 
 def update_rollups(
     connection: sqlite3.Connection,
     test: StoredTest,
+    runs: StoredRuns,
     *,
     recompute: bool,
     final_until: int = _NEVER,
@@ -186,7 +187,7 @@ def update_rollups(
     if not (recompute or is_of_other_branch):
         with suppress(InexactMergeError):
             identities = [
-                _merge(connection, test.test, branch, each, new.get(each.identity, ()))
+                _merge(connection, test.test, branch, each, new.get(each.identity, ()), runs)
                 if each.is_new or each.identity in new
                 else each
                 for each in stored
@@ -207,7 +208,7 @@ def update_rollups(
     fresh = []
     identities = []
     for each in stored:
-        observations = read_identity(connection, each.identity, each.job, branch)
+        observations = read_identity(connection, each.identity, each.job, branch, runs)
         fresh += observations
         identities.append(_after(each, build_rollup(observations), is_whole=True))
     history = build_history(
@@ -275,6 +276,7 @@ def _merge(
     branch: int | None,
     before: IdentityRollup,
     arrived: Sequence[Observation],
+    runs: StoredRuns,
 ) -> IdentityRollup:
     """Merge new executions into the roll-up of an identity.
 
@@ -285,7 +287,7 @@ def _merge(
         # All of its executions on the branch are new.
         return _after(before, build_rollup(arrived), is_whole=True)
     if before.rollup is None:
-        observations = read_identity(connection, before.identity, before.job, branch)
+        observations = read_identity(connection, before.identity, before.job, branch, runs)
         return _after(before, build_rollup(observations), is_whole=True)
     has_earlier = _earlier_finder(connection, test, branch, before)
     return _after(before, merge_rollup(before.rollup, arrived, has_earlier), is_whole=False)

@@ -7,6 +7,7 @@ read, the step repeats that test.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from indexing.errors import DATA_ERRORS
 from indexing.models.changes import AnswerChanges, Changed
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
@@ -42,6 +44,8 @@ from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
 from indexing.store.elasticsearch.repositories import note_removal
 from indexing.store.interface import Steps
+
+_log = logging.getLogger(__name__)
 
 _TESTS_A_STEP: Final = 500
 # A step that computes tests from their executions; with 30 executions a test it reads one page.
@@ -153,25 +157,50 @@ class _Refresh:
         async with started(connection.refresh(self.cluster.layout.executions)) as searchable:
             for place, group in groupby(markers, key=lambda marker: marker.routing):
                 named = list(group)
-                for marker in named:
-                    if marker.tests is None:
-                        await dirty_markers.spell_out(self.cluster, marker)
-                        more = True
-                leases = self.cluster.refresh_leases
-                own = leases.hold(place) if lease is None else nullcontext(lease)
-                async with own as held:
-                    # The next holder would not know that rows may be outdated, so this one handles
-                    # all markers of the repository.
-                    goes_on = lease is None and more and held.is_held and not held.is_clean
-                    more |= await self._handle(
-                        place,
-                        [marker for marker in named if marker.tests is not None],
-                        searchable,
-                        held,
-                        is_last=not goes_on and (lease is None or not more),
+                try:
+                    more |= await self._handle_of_one(place, named, searchable, lease, more=more)
+                except DATA_ERRORS:
+                    # A rebuild must not end without the rows of a test.
+                    if lease is not None or self.cluster.unread:
+                        raise
+                    _log.exception(
+                        "the tests of a repository cannot be judged and stay stale",
+                        extra={"repository_id": place},
                     )
-                    while goes_on:
-                        goes_on = await self._handle_found(place, held)
+                    self.met.update(named)
+        return more
+
+    async def _handle_of_one(
+        self,
+        routing: str,
+        markers: Sequence[DirtyMarker],
+        searchable: Awaitable[None],
+        lease: RefreshLease | None,
+        *,
+        more: bool,
+    ) -> bool:
+        """Handle markers of one repository, under its lease; return whether there are more.
+
+        `more` says whether there are others of any repository.
+        """
+        for marker in markers:
+            if marker.tests is None:
+                await dirty_markers.spell_out(self.cluster, marker)
+                more = True
+        own = self.cluster.refresh_leases.hold(routing) if lease is None else nullcontext(lease)
+        async with own as held:
+            # The next holder would not know that rows may be outdated, so this one handles all
+            # markers of the repository.
+            goes_on = lease is None and more and held.is_held and not held.is_clean
+            more |= await self._handle(
+                routing,
+                [marker for marker in markers if marker.tests is not None],
+                searchable,
+                held,
+                is_last=not goes_on and (lease is None or not more),
+            )
+            while goes_on:
+                goes_on = await self._handle_found(routing, held)
         return more
 
     async def _handle(

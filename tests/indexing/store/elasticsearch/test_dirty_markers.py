@@ -11,10 +11,12 @@ import pytest
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
+from indexing.models.quarantines import QuarantineRequest
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.derived import dirty_markers, stored_markers
 from indexing.store.elasticsearch.derived.steps import Step
+from indexing.store.elasticsearch.quarantine_slots import slot_id
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import (
     GADGETS,
@@ -170,6 +172,34 @@ async def test_damaged_rollups_are_computed_again(
     assert await other.count_stale_tests() == 0
     (row,) = (await other.search_tests(ALL, Anchor(), 10)).rows
     assert row.key.executions_count == 2
+
+
+async def test_a_repository_with_a_damaged_quarantine_stops_no_other(
+    store: ElasticsearchStore, other: ElasticsearchStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    await load_names(store, ["t"])
+    await store.add_quarantine(WIDGETS, QuarantineRequest("t", "flaps"), NOON)
+    index, routing = cluster_of(store).layout.quarantines, routing_of(WIDGETS)
+    slot = slot_id(derive_test_id(WIDGETS, "t"), None)
+    place = f"/{index}/_doc/{slot}?refresh=true&routing={routing}"
+    source = (await ask(store, "GET", place))["_source"]
+    damaged = {name: value for name, value in source.items() if name != "ended"}
+    await ask(store, "PUT", place, damaged)
+    for repository in (GADGETS, WIDGETS):
+        await store.ensure_repository(repository)
+        run = make_run("2", commit="second")
+        given = make_executions(run, [("t", FAILED)], after(hours=1), repository=repository)
+        await store.write_results(repository, {run: given})
+    assert await other.refresh_tests(NOON) == 1
+    assert await other.count_stale_tests() == 1
+    assert "tests of a repository cannot be judged" in caplog.text
+    await other.prune(after(days=-1), NOON)
+    gadgets = await other.get_test(GADGETS, derive_test_id(GADGETS, "t"))
+    assert gadgets is not None
+    assert gadgets.health.last_failure_at == after(hours=1)
+    await ask(store, "PUT", place, source)
+    assert await other.refresh_tests(NOON) == 1
+    assert await other.count_stale_tests() == 0
 
 
 async def test_a_load_judges_no_tests_that_a_rebuild_is_to_judge(

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from indexing.store import ElasticsearchPlace
 from service.cli import main
+from tests.indexing.store.sqlite.versions import load_samples
 
 CI_MARKS = ("GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "BUILDKITE", "JENKINS_URL")
 
@@ -49,6 +50,17 @@ def command(settings: Mapping[str, str]) -> Command:
         return result
 
     return run
+
+
+@pytest.fixture
+def folder(settings: Mapping[str, str]) -> Path:
+    return Path(settings["MERGEWATCH_DATA_DIR"])
+
+
+@pytest.fixture
+def sample(folder: Path) -> Path:
+    """The file of an embedded store with some data."""
+    return load_samples()[-1].unpack(folder)
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -1,9 +1,8 @@
-"""Backups of the embedded store: made under load, checked, and restored."""
+"""Backups of the embedded store: made under load, and checked."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import http.client
 import os
 import signal
@@ -12,7 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ from indexing.store.sqlite.schema import SCHEMA_VERSION
 from indexing.timestamps import format_timestamp
 from tests.builders import WIDGETS, after, make_event
 from tests.forked import run_forked
-from tests.indexing.store.sqlite.versions import dump_of, load_samples, version_of
+from tests.indexing.store.sqlite.versions import damage, dump_of, load_samples, version_of
 from tests.service.cli.conftest import Command
 from tests.service.processes import TIMEOUT, Service, port_of
 
@@ -37,17 +36,6 @@ BACKUPS = 3
 WRITERS = 3
 # The minimum number of events that the writers add during each backup.
 WRITTEN_BETWEEN = 5
-
-
-@pytest.fixture
-def folder(settings: Mapping[str, str]) -> Path:
-    return Path(settings["MERGEWATCH_DATA_DIR"])
-
-
-@pytest.fixture
-def sample(folder: Path) -> Path:
-    """The file of a store with some data."""
-    return load_samples()[-1].unpack(folder)
 
 
 class Writers:
@@ -202,18 +190,6 @@ def test_a_damaged_store_gives_no_backup(command: Command, sample: Path, tmp_pat
     assert list(tmp_path.iterdir()) == [sample.parent]
 
 
-def damage(path: Path) -> None:
-    """Overwrite a page of an index."""
-    with closing(sqlite3.connect(path)) as connection:
-        (page,) = connection.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = 'executions_by_time'"
-        ).fetchone()
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-    with path.open("r+b") as file:
-        file.seek((page - 1) * size + size // 2)
-        file.write(b"\xff" * (size // 2))
-
-
 def test_a_store_of_an_earlier_release_is_backed_up_as_it_is(
     command: Command, folder: Path, tmp_path: Path
 ) -> None:
@@ -242,123 +218,6 @@ def test_a_store_of_a_newer_release_is_recognised(
     assert "newer version" in shown.stderr
     for words in (("index", "create"), ("index", "backup", str(tmp_path / "copy.db"))):
         assert "is of version 99" in command(*words, code=1).stderr
-
-
-def content_of(path: Path) -> list[tuple[object, ...]]:
-    """Everything in a store but its id, which a restore replaces."""
-    return [row for row in dump_of(path) if row[:2] != ("meta", "store_id")]
-
-
-def test_a_restore_keeps_the_store_that_it_replaces(
-    command: Command, sample: Path, folder: Path, tmp_path: Path
-) -> None:
-    backup = tmp_path / "copy.db"
-    command("index", "backup", str(backup))
-    command("repository", "set", "acme/later")
-    replaced = dump_of(sample)
-    assert "already" in command("index", "restore", str(backup), code=1).stderr
-    told = command("index", "restore", "--force", str(backup)).stderr
-    kept = Path(told.partition("kept as ")[2].splitlines()[0])
-    assert dump_of(kept) == replaced
-    assert content_of(sample) == content_of(backup)
-    assert dump_of(sample) != dump_of(backup)
-    assert stat.S_IMODE(sample.stat().st_mode) == 0o600
-
-
-def test_a_copy_with_its_log_is_restored_whole_and_stays_as_it_is(
-    command: Command, sample: Path, tmp_path: Path
-) -> None:
-    copied = tmp_path / "copy"
-    copied.mkdir()
-    with closing(sqlite3.connect(sample)) as writer:
-        writer.execute("PRAGMA journal_mode = WAL")
-        writer.execute("PRAGMA wal_autocheckpoint = 0")
-        with writer:
-            writer.execute("UPDATE repositories SET default_branch = 'logged'")
-        for file in sample.parent.glob(f"{sample.name}*"):
-            (copied / file.name).write_bytes(file.read_bytes())
-        expected = content_of(sample)
-    before = {file.name: file.read_bytes() for file in copied.iterdir()}
-    assert f"{sample.name}-wal" in before
-    command("index", "restore", "--force", str(copied / sample.name))
-    assert content_of(sample) == expected
-    assert {file.name: file.read_bytes() for file in copied.iterdir()} == before
-
-
-@pytest.mark.parametrize("failing", ["sync", "rename"])
-def test_a_restore_that_fails_leaves_the_store_in_its_place(
-    command: Command,
-    sample: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    failing: str,
-) -> None:
-    backup = tmp_path / "copy.db"
-    command("index", "backup", str(backup))
-    command("repository", "set", "acme/later")
-    before = dump_of(sample)
-
-    def fail(path: Path, *_: object) -> None:
-        # Any process that starts meanwhile finds the store.
-        assert sample.exists()
-        raise OSError(errno.EIO, f"{path} fails")
-
-    target = "indexing.store.sqlite.backup._sync" if failing == "sync" else "pathlib.Path.replace"
-    with monkeypatch.context() as patched:
-        patched.setattr(target, fail)
-        command("index", "restore", "--force", str(backup), code=1)
-    assert dump_of(sample) == before
-
-
-@pytest.mark.parametrize("text", [b"", b"no database at all" * 100])
-def test_a_file_that_is_no_backup_is_not_restored(
-    command: Command, sample: Path, tmp_path: Path, text: bytes
-) -> None:
-    before = sample.read_bytes()
-    (tmp_path / "copy.db").write_bytes(text)
-    told = command("index", "restore", "--force", str(tmp_path / "copy.db"), code=1).stderr
-    assert "copy.db" in told
-    assert "partial" not in told
-    assert sample.read_bytes() == before
-    assert list(sample.parent.iterdir()) == [sample]
-
-
-def test_a_damaged_backup_is_not_restored(command: Command, sample: Path, tmp_path: Path) -> None:
-    backup = tmp_path / "copy.db"
-    command("index", "backup", str(backup))
-    damage(backup)
-    before = sample.read_bytes()
-    told = command("index", "restore", "--force", str(backup), code=1).stderr
-    assert "copy.db" in told
-    assert "partial" not in told
-    assert sample.read_bytes() == before
-
-
-def test_a_store_in_use_is_not_replaced(
-    command: Command,
-    folder: Path,
-    sample: Path,
-    tmp_path: Path,
-    start: Callable[..., Service],
-) -> None:
-    backup = tmp_path / "copy.db"
-    command("index", "backup", str(backup))
-    service = start(MERGEWATCH_DATA_DIR=str(folder))
-    service.next_line("listening")
-    assert "in use" in command("index", "restore", "--force", str(backup), code=1).stderr
-    service.stop()
-    command("index", "restore", "--force", str(backup))
-
-
-def test_a_store_that_is_damaged_beyond_opening_is_replaced(
-    command: Command, sample: Path, tmp_path: Path
-) -> None:
-    backup = tmp_path / "copy.db"
-    command("index", "backup", str(backup))
-    expected = content_of(sample)
-    sample.write_bytes(b"\0" * 5_000)
-    command("index", "restore", "--force", str(backup))
-    assert content_of(sample) == expected
 
 
 def test_a_terminated_backup_leaves_nothing(folder: Path, tmp_path: Path) -> None:

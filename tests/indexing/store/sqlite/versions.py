@@ -96,3 +96,15 @@ def schema_of(path: Path) -> set[tuple[str, ...]]:
             keys = connection.execute(f"PRAGMA foreign_key_list('{name}')").fetchall()
             found |= {("key", name, *map(str, key)) for key in keys}
         return found
+
+
+def damage(path: Path) -> None:
+    """Overwrite a page of an index of a store."""
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'executions_by_time'"
+        ).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size + size // 2)
+        file.write(b"\xff" * (size // 2))

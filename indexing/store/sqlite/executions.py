@@ -25,14 +25,16 @@ from indexing.store.sqlite.search.name_index import add_names
 from indexing.store.sqlite.stale_tests import mark_for_merge
 from indexing.timestamps import to_microseconds
 
-# The id of a result of a report depends on its job, and that of a span on its end as well.
+# The key begins with the job, because the id of a result of a report depends on it. A span may be
+# sent again for another job, and still has the same end.
+_FIND_EXECUTION: Final = (
+    "SELECT 1 FROM executions WHERE identity = ? AND finished_at = ? AND execution_id = ?"
+)
 _ADD_EXECUTION: Final = (
     "INSERT INTO executions (execution_id, identity, finished_at, job_run, run, branch,"
     " conclusion, needed_retries, duration, framework, framework_version, language, filepath,"
     " function_name, failure_type, failure_message, failure_id)"
-    f" SELECT ?1, ?2, ?3, {', '.join(f'?{number}' for number in range(4, 18))}"
-    " WHERE NOT EXISTS (SELECT 1 FROM executions"
-    " WHERE identity = ?2 AND finished_at = ?3 AND execution_id = ?1)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (job_run, identity, execution_id) DO NOTHING"
 )
 
@@ -150,6 +152,10 @@ class _Rows:
         self, identity: int, job_run: int, run: int, branch: int, execution: Execution
     ) -> int | None:
         """Add an execution and return its row id; `None` if it is stored already."""
+        finished_at = to_microseconds(execution.finished_at)
+        same = self._connection.execute(_FIND_EXECUTION, (identity, finished_at, execution.id))
+        if same.fetchone() is not None:
+            return None
         failure_id = None
         if execution.conclusion is Conclusion.FAILED:
             failure_id = identify_failure(self._derive_test_id(execution.test_name), execution)
@@ -158,7 +164,7 @@ class _Rows:
             (
                 execution.id,
                 identity,
-                to_microseconds(execution.finished_at),
+                finished_at,
                 job_run,
                 run,
                 branch,

@@ -33,8 +33,7 @@ def list_executions(
     """Read one page in two statements, however many identities the test has.
 
     Each statement reads the index once for each identity. The cost grows with the identities, the
-    rows of the page, and the rows that the filters drop: the index contains neither branches nor
-    commits.
+    rows of the page, and the rows that the filters drop: the index contains no commits.
     """
     test = find_test(connection, query.repository, query.test_id)
     if test is None:

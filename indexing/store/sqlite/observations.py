@@ -88,7 +88,12 @@ def read_identity(
     branch: int | None,
     runs: StoredRuns,
 ) -> list[Observation]:
-    """Return all executions of one identity on one branch; `job` is the identity's job."""
+    """Return all executions of one identity on one branch; `job` is the identity's job.
+
+    The cost depends on its executions on all branches, which are in one index.
+    """
+    if branch is None:
+        return []
     rows = connection.execute(
         f"SELECT {_WITHOUT_RUN} FROM executions e WHERE e.identity = ? AND e.branch = ?",
         (identity, branch),
@@ -125,6 +130,8 @@ def read_on_branch(
     connection: sqlite3.Connection, test: int, branch: int | None
 ) -> list[Observation]:
     """Return the executions of a test on one branch."""
+    if branch is None:
+        return []
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM executions e {_JOINED}"
         " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?) AND e.branch = ?",

@@ -6,10 +6,12 @@ The version is stored in `PRAGMA user_version`. The migrations are in `migration
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from indexing.errors import StoreVersionError
@@ -23,6 +25,9 @@ _WAITING_SECONDS: Final = 5
 _PROGRESS_SECONDS: Final = 10.0
 # Steps of SQLite's virtual machine between two clock checks: a tenth of a second or less.
 _STEPS_PER_LOOK: Final = 1_000_000
+
+# The environment variable that SQLite reads.
+_TEMPORARY_FOLDER: Final = "SQLITE_TMPDIR"
 
 _log = logging.getLogger(__name__)
 
@@ -42,15 +47,20 @@ def ensure_schema(
     if require_known(connection, newest) == newest and _journal_mode(connection) == "wal":
         return
     connection.execute("PRAGMA foreign_keys = OFF")
+    # To build an index is to sort it, which would take as much memory as the index has bytes.
+    connection.execute("PRAGMA temp_store = FILE")
     _begin_alone(connection, newest)
     try:
         # Another process may have migrated the file first.
         found = require_known(connection, newest)
         if found < newest:
-            _migrate(connection, found, migrations)
+            with _temporary_files_beside(connection):
+                _migrate(connection, found, migrations)
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # If the disk is full, SQLite has already ended the transaction.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 
@@ -139,6 +149,23 @@ def _migrate(connection: sqlite3.Connection, found: int, migrations: Sequence[Mi
     if found:
         seconds = time.monotonic() - began
         _log.warning("upgraded the store to version %d in %.1f s", newest, seconds)
+
+
+@contextmanager
+def _temporary_files_beside(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let SQLite keep its temporary files in the folder of the store, unless told otherwise.
+
+    The folder for temporary files may be small, or in memory. These files have no names, so a kill
+    leaves none.
+    """
+    if _TEMPORARY_FOLDER in os.environ:
+        yield
+        return
+    os.environ[_TEMPORARY_FOLDER] = str(Path(_path_of(connection)).parent)
+    try:
+        yield
+    finally:
+        del os.environ[_TEMPORARY_FOLDER]
 
 
 @contextmanager

@@ -99,7 +99,10 @@ def _cases(day: int, job: str) -> list[str]:
 
 
 def _case(name: str, outcome: str | None = None) -> str:
-    inside = f"<{outcome} type='Odd' message={quoteattr('no hinge <here>')}/>" if outcome else ""
+    inside = ""
+    if outcome:
+        about = f"type='Odd' message={quoteattr('no hinge <here>')}"
+        inside = f"<{outcome} {about}>hinge.py:17: no hinge</{outcome}>"
     return f"<testcase classname='hinge' name={quoteattr(name)} time='0.25'>{inside}</testcase>"
 
 

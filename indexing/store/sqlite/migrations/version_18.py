@@ -14,6 +14,8 @@ from typing import Final
 from indexing.store.sqlite.migrations.statements import check_foreign_keys, execute_all
 
 _JOB: Final = "repository_id, run_id, attempt, pipeline_name, job_name"
+_OF_JOB: Final = ", ".join(f"j.{column}" for column in _JOB.split(", "))
+_OF_RUN: Final = ", ".join(f"r.{column}" for column in _JOB.split(", "))
 _COLUMNS: Final = (
     "id, execution_id, identity, run, branch, conclusion, needed_retries, finished_at, duration,"
     " framework, framework_version, language, filepath, function_name, failure_type,"
@@ -37,6 +39,13 @@ CREATE TABLE job_runs (
 INSERT INTO job_runs ({_JOB}, passed, failed, infrastructure_failure)
     SELECT {_JOB}, passed, failed, infrastructure_failure FROM former_job_runs;
 DROP TABLE former_job_runs;
+-- No release leaves a run without the row of its job, but a file without one is to be upgraded too.
+INSERT INTO job_runs ({_JOB}, passed, failed, infrastructure_failure)
+    SELECT {_JOB}, count(*) FILTER (WHERE e.conclusion = 0),
+           count(*) FILTER (WHERE e.conclusion = 1), max(r.infrastructure_failure)
+    FROM runs r LEFT JOIN executions e ON e.run = r.id
+    WHERE NOT EXISTS (SELECT 1 FROM job_runs j WHERE ({_OF_JOB}) = ({_OF_RUN}))
+    GROUP BY {_JOB};
 
 -- job_run is the row of job_runs with the key of run.
 CREATE TABLE executions_of_jobs (

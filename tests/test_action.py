@@ -128,3 +128,14 @@ def test_packages_of_the_job_do_not_replace_those_of_the_command(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert run(tmp_path, script='#!/bin/sh\necho "$PYTHONPATH"\n') == [""]
+    installs, _ = ACTION["runs"]["steps"]
+    python = tmp_path / "mergewatch" / "bin" / "python"
+    put(python, '#!/bin/sh\necho "$PYTHONPATH"\n')
+    put(tmp_path / "path" / "python3", "#!/bin/sh\n")
+    environment = {
+        **installs["env"],
+        "PATH": str(tmp_path / "path"),
+        "RUNNER_OS": "Linux",
+        "RUNNER_TEMP": str(tmp_path),
+    }
+    assert run_step(installs, environment) == [""]

@@ -37,9 +37,12 @@ def find_reports(top: Path) -> Iterator[Path | OSError]:
             try:
                 if entry.is_dir():
                     subfolders.append(folder / entry.name)
-                # Skip pipes and devices: opening one could block for ever.
                 elif is_named and entry.is_file():
                     yield folder / entry.name
+                elif is_named:
+                    # Skip pipes and devices: opening one could block for ever. This fails for a
+                    # link to what is missing, which is neither a folder nor a file.
+                    entry.stat()
             except OSError as error:
                 # A link that leads nowhere is no folder, and no report unless its name says so.
                 if is_named or error.errno not in _LEADS_NOWHERE:

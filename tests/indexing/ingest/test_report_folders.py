@@ -28,7 +28,7 @@ async def test_a_folder_is_walked_in_order_for_reports_alone(store: Store, folde
     ]
 
 
-@pytest.mark.parametrize("to", ["x" * 300, "link.xml", "a.xml/foo"])
+@pytest.mark.parametrize("to", ["x" * 300, "link.xml", "a.xml/foo", "gone.xml"])
 async def test_a_link_that_cannot_be_read_is_refused_and_the_rest_of_the_folder_lands(
     store: Store, folder: Path, to: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -71,6 +72,21 @@ async def test_changes_by_people_are_listed_newest_first(store: Store) -> None:
     assert changes[-1].quarantine_id == added.key.id
     assert changes[-1].branch == "main"
     assert await read(store, repository=GADGETS) == []
+
+
+async def test_a_repeated_request_that_changes_nothing_is_no_change(store: Store) -> None:
+    request = QuarantineRequest("a", "flaps", owner="mona", expires_at=FAR, actor=MONA)
+    added, _ = await store.add_quarantine(WIDGETS, request, NOON)
+    for number in (1, 2):
+        same, is_new = await store.add_quarantine(WIDGETS, request, after(minutes=number))
+        assert (same, is_new) == (added, False)
+    assert told(await read(store, now=NOON)) == [(ChangeAction.ADDED, "a", MONA)]
+    other = replace(request, expires_at=None, actor=ROOT)
+    await store.add_quarantine(WIDGETS, other, after(minutes=3))
+    assert told(await read(store, now=after(minutes=4))) == [
+        (ChangeAction.UPDATED, "a", ROOT),
+        (ChangeAction.ADDED, "a", MONA),
+    ]
 
 
 async def test_a_quarantine_that_ended_begins_as_a_new_one(store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -128,7 +129,8 @@ async def add_quarantine(
         if request.source is QuarantineSource.MANUAL and not is_manual:
             await _check_room(cluster, known, now)
         slot = slot.holding(_requested(before, request, now))
-        if slot.record is not before:
+        # A person's request ends the judgement by the rules, which is no change by itself.
+        if before is None or slot.record != replace(before, judged_until=None):
             action = ChangeAction.ADDED if before is None else ChangeAction.UPDATED
             slot = slot.changed(action, now, request.actor)
         (slot,) = await judge_recovery(cluster, slot.routing, [slot])

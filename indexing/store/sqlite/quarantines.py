@@ -119,6 +119,12 @@ def add_quarantine(
     end_expired(connection, test_id, began)
     if request.source is QuarantineSource.MANUAL:
         _check_room(connection, repository_id, (test_id, request.branch), began)
+    expires_at = microseconds_or_none(request.expires_at)
+    before = connection.execute(
+        "SELECT reason, owner, expires_at, source FROM quarantines WHERE test_id = ?"
+        " AND ifnull(branch, char(0)) = ifnull(?, char(0)) AND removed_at IS NULL",
+        (test_id, request.branch),
+    ).fetchone()
     written = connection.execute(
         "INSERT INTO quarantines (id, repository_id, test_id, test_name, reason, branch, source,"
         " owner, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -137,10 +143,11 @@ def add_quarantine(
             request.source.value,
             request.owner,
             began,
-            microseconds_or_none(request.expires_at),
+            expires_at,
         ),
     ).fetchone()
-    if written is not None:
+    requested = (request.reason, request.owner, expires_at, request.source.value)
+    if written is not None and before != requested:
         action = ChangeAction.ADDED if written[0] == new_id else ChangeAction.UPDATED
         add_change(connection, written[0], action, began, request.actor)
     test = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()

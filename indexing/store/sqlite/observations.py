@@ -14,12 +14,12 @@ from indexing.models.executions import PullRequest
 from indexing.models.tests import TestMetadata
 from indexing.store.sqlite.columns import CONCLUSIONS, pull_of_text
 
+_OF_RUN: Final = "r.commit_sha, r.infrastructure_failure, r.pull"
 _OF_EXECUTION: Final = (
-    "r.commit_sha, e.conclusion, e.finished_at, e.needed_retries,"
-    " r.infrastructure_failure, r.pull, e.duration, e.framework, e.framework_version, e.language,"
-    " e.filepath, e.function_name"
+    "e.conclusion, e.finished_at, e.needed_retries, e.duration, e.framework, e.framework_version,"
+    " e.language, e.filepath, e.function_name"
 )
-_COLUMNS: Final = f"i.pipeline_name, i.job_name, {_OF_EXECUTION}"
+_COLUMNS: Final = f"i.pipeline_name, i.job_name, {_OF_RUN}, {_OF_EXECUTION}"
 _JOINED: Final = "JOIN runs r ON r.id = e.run JOIN identities i ON i.id = e.identity"
 _WITH_BRANCH: Final = (
     f"SELECT {_COLUMNS}, e.identity, e.branch, b.name FROM executions e {_JOINED}"
@@ -34,14 +34,28 @@ _UNMERGED: Final = (
 )
 # Makes a named tuple in half the time of a call of its class.
 _new: Final = tuple.__new__
-
-
-# The columns that a run does not state; the first one is its row.
-_WITHOUT_RUN: Final = (
-    "e.run, e.conclusion, e.finished_at, e.needed_retries, e.duration,"
-    " e.framework, e.framework_version, e.language, e.filepath, e.function_name"
-)
+# The most runs that are kept at a time; a test with more of them needs them all.
 _RUNS_KEPT: Final = 50_000
+
+
+# Commit, infrastructure failure as it is stored, and pull request.
+_FactsOfRun = tuple[str, int, PullRequest | None]
+
+
+class _Metadata(dict[tuple[Any, ...], TestMetadata]):
+    """The metadata of the fields that executions state; equal ones are made once."""
+
+    def __missing__(self, fields: tuple[Any, ...]) -> TestMetadata:
+        self[fields] = made = TestMetadata(*fields)
+        return made
+
+
+class _Pulls(dict[str | None, PullRequest | None]):
+    """The pull requests of the texts of runs; each is parsed once."""
+
+    def __missing__(self, text: str | None) -> PullRequest | None:
+        self[text] = parsed = pull_of_text(text)
+        return parsed
 
 
 class OnBranch(NamedTuple):
@@ -61,23 +75,21 @@ class StoredRuns:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._kept: dict[int, tuple[str, bool, PullRequest | None]] = {}
+        self._kept: dict[int, _FactsOfRun] = {}
 
-    def find(self, runs: set[int]) -> Mapping[int, tuple[str, bool, PullRequest | None]]:
+    def find(self, runs: set[int]) -> Mapping[int, _FactsOfRun]:
         """Return, at least for these runs, commit, infrastructure failure and pull request."""
         missing = runs.difference(self._kept)
         if len(self._kept) + len(missing) > _RUNS_KEPT:
             self._kept, missing = {}, runs
         if missing:
-            pulls: dict[str, PullRequest | None] = {}
+            pulls = _Pulls()
             for run, commit, broken, pull in self._connection.execute(
-                "SELECT id, commit_sha, infrastructure_failure, pull FROM runs"
-                " WHERE id IN (SELECT value FROM json_each(?))",
+                f"SELECT r.id, {_OF_RUN} FROM runs r"
+                " WHERE r.id IN (SELECT value FROM json_each(?))",
                 (orjson.dumps(list(missing)).decode(),),
             ):
-                if pull not in pulls:
-                    pulls[pull] = pull_of_text(pull)
-                self._kept[run] = (commit, bool(broken), pulls[pull])
+                self._kept[run] = (commit, broken, pulls[pull])
         return self._kept
 
 
@@ -95,35 +107,12 @@ def read_identity(
     if branch is None:
         return []
     rows = connection.execute(
-        f"SELECT {_WITHOUT_RUN} FROM executions e WHERE e.identity = ? AND e.branch = ?",
+        f"SELECT e.run, {_OF_EXECUTION} FROM executions e WHERE e.identity = ? AND e.branch = ?",
         (identity, branch),
     ).fetchall()
     of_run = runs.find({row[0] for row in rows})
-    # Equal metadata is shared to save memory.
-    metadata: dict[tuple[str | None, ...], TestMetadata] = {}
-    observations = []
-    for run, conclusion, at, retries, duration, *fields in rows:
-        stated = metadata.get(key := tuple(fields))
-        if stated is None:
-            stated = metadata[key] = TestMetadata(*fields)
-        commit, broken, pull = of_run[run]
-        observations.append(
-            _new(
-                Observation,
-                (
-                    *job,
-                    commit,
-                    CONCLUSIONS[conclusion],
-                    at,
-                    bool(retries),
-                    broken,
-                    pull,
-                    stated,
-                    duration,
-                ),
-            )
-        )
-    return observations
+    metadata = _Metadata()
+    return [_observe(job, of_run[row[0]], row[1:], metadata) for row in rows]
 
 
 def read_on_branch(
@@ -155,10 +144,10 @@ def read_unmerged(
 ) -> Iterator[tuple[int, OnBranch]]:
     """Yield the executions that are not in the roll-ups of these tests yet, each with its test."""
     given = orjson.dumps(tests).decode()
-    metadata: dict[tuple[Any, ...], TestMetadata] = {}
-    pulls: dict[str | None, PullRequest | None] = {}
+    metadata, pulls = _Metadata(), _Pulls()
     for test, identity, branch_row, branch, *columns in connection.execute(_UNMERGED, (given,)):
-        yield test, OnBranch(_observe(columns, metadata, pulls), identity, branch_row, branch)
+        observation = _observe_joined(columns, metadata, pulls)
+        yield test, OnBranch(observation, identity, branch_row, branch)
 
 
 def _on_branch(row: tuple[Any, ...]) -> OnBranch:
@@ -169,35 +158,31 @@ def _on_branch(row: tuple[Any, ...]) -> OnBranch:
 
 def _observations_of(rows: Iterable[Sequence[Any]]) -> list[Observation]:
     """Return the observations; equal metadata and pull requests are shared to save memory."""
-    metadata: dict[tuple[Any, ...], TestMetadata] = {}
-    pulls: dict[str | None, PullRequest | None] = {}
-    return [_observe(row, metadata, pulls) for row in rows]
+    metadata, pulls = _Metadata(), _Pulls()
+    return [_observe_joined(row, metadata, pulls) for row in rows]
 
 
-def _observe(
-    columns: Sequence[Any],
-    metadata: dict[tuple[Any, ...], TestMetadata],
-    pulls: dict[str | None, PullRequest | None],
-) -> Observation:
-    """Return an observation from the values of `_COLUMNS`, with metadata and pulls seen before."""
-    pipeline, job, commit, conclusion, at, retries, broken, pull, duration, *fields = columns
-    stated = metadata.get(key := tuple(fields))
-    if stated is None:
-        stated = metadata[key] = TestMetadata(*fields)
-    if pull not in pulls:
-        pulls[pull] = pull_of_text(pull)
+def _observe_joined(columns: Sequence[Any], metadata: _Metadata, pulls: _Pulls) -> Observation:
+    """Return an observation from the values of `_COLUMNS`."""
+    pipeline, job, commit, broken, pull = columns[:5]
+    return _observe((pipeline, job), (commit, broken, pulls[pull]), columns[5:], metadata)
+
+
+def _observe(job: Job, run: _FactsOfRun, seen: Sequence[Any], metadata: _Metadata) -> Observation:
+    """Return an observation of a run from the values of `_OF_EXECUTION`."""
+    conclusion, at, retries, duration = seen[:4]
+    commit, broken, pull = run
     return _new(
         Observation,
         (
-            pipeline,
-            job,
+            *job,
             commit,
             CONCLUSIONS[conclusion],
             at,
             bool(retries),
             bool(broken),
-            pulls[pull],
-            stated,
+            pull,
+            metadata[tuple(seen[4:])],
             duration,
         ),
     )

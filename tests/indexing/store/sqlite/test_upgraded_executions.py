@@ -14,7 +14,7 @@ import pytest
 
 from indexing.store import open_store
 from indexing.store.sqlite.schema import ensure_schema
-from tests.indexing.store.sqlite.versions import Sample, dump_of, load_samples, version_of
+from tests.indexing.store.sqlite.versions import Sample, dump_of, load_sample, version_of
 from tests.service.processes import TIMEOUT
 
 ROOT = Path(__file__).parents[4]
@@ -48,8 +48,7 @@ ensure_schema(connect(Path(sys.argv[1]), 10, sqlite3.Connection), [migrate])
 @pytest.fixture
 def sample() -> Sample:
     """A store of the version before."""
-    (found,) = (each for each in load_samples() if each.version == 17)
-    return found
+    return load_sample(17)
 
 
 def read_all(path: Path, statement: str) -> list[tuple[Any, ...]]:

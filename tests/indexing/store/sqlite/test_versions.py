@@ -26,6 +26,7 @@ from tests.forked import ForkedCommand
 from tests.indexing.store.sqlite.versions import (
     Sample,
     dump_of,
+    load_sample,
     load_samples,
     schema_of,
     version_of,
@@ -73,8 +74,7 @@ async def test_a_migrated_store_is_written_to_as_a_new_one(sample: Sample, tmp_p
 
 
 async def test_stale_tests_stay_stale(tmp_path: Path) -> None:
-    (sample,) = (each for each in load_samples() if each.version == 16)
-    with closing(sqlite3.connect(sample.unpack(tmp_path))) as connection:
+    with closing(sqlite3.connect(load_sample(16).unpack(tmp_path))) as connection:
         connection.execute("INSERT INTO stale_tests SELECT id, id % 2 FROM tests WHERE id % 3")
         before = connection.execute("SELECT test, recompute FROM stale_tests").fetchall()
         connection.commit()

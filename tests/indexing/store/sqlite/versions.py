@@ -51,6 +51,11 @@ def load_samples() -> list[Sample]:
     return samples
 
 
+def load_sample(version: int) -> Sample:
+    (sample,) = (each for each in load_samples() if each.version == version)
+    return sample
+
+
 def assert_contains(found: Any, recorded: Any, where: str) -> None:
     """Compare a response with a recorded one; later releases may add fields."""
     if isinstance(recorded, dict):

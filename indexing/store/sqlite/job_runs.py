@@ -45,12 +45,10 @@ def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed
 
     Negative numbers subtract. If the result of the check changes, the job's tests become stale.
     """
-    passed, failed, before = connection.execute(
-        "INSERT INTO job_runs (repository_id, run_id, attempt, pipeline_name, job_name,"
-        " passed, failed) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-        " passed = passed + excluded.passed, failed = failed + excluded.failed"
-        " RETURNING passed, failed, infrastructure_failure",
-        (*job, passed, failed),
+    row, passed, failed, before = connection.execute(
+        "UPDATE job_runs SET passed = passed + ?, failed = failed + ?"
+        f" WHERE {SAME_JOB} RETURNING id, passed, failed, infrastructure_failure",
+        (passed, failed, *job),
     ).fetchone()
     now = is_infrastructure_failure(passed, failed)
     if now == bool(before):
@@ -62,8 +60,8 @@ def add_results(connection: sqlite3.Connection, job: JobRun, passed: int, failed
     mark_found(
         connection,
         "SELECT i.test FROM executions e JOIN identities i ON i.id = e.identity"
-        f" WHERE e.job_run = (SELECT id FROM job_runs WHERE {SAME_JOB})",
-        job,
+        " WHERE e.job_run = ?",
+        (row,),
     )
 
 

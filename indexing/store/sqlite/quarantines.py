@@ -33,6 +33,10 @@ from indexing.store.sqlite.repositories import ensure_repository, require_reposi
 from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
 
 _IN_FORCE: Final = "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
+# Of one test and branch pattern; null is the pattern of every branch.
+_IN_PLACE: Final = (
+    "q.test_id = ? AND ifnull(q.branch, char(0)) = ifnull(?, char(0)) AND q.removed_at IS NULL"
+)
 
 
 def list_quarantines(
@@ -121,8 +125,7 @@ def add_quarantine(
         _check_room(connection, repository_id, (test_id, request.branch), began)
     expires_at = microseconds_or_none(request.expires_at)
     before = connection.execute(
-        "SELECT reason, owner, expires_at, source FROM quarantines WHERE test_id = ?"
-        " AND ifnull(branch, char(0)) = ifnull(?, char(0)) AND removed_at IS NULL",
+        f"SELECT reason, owner, expires_at, source FROM quarantines q WHERE {_IN_PLACE}",
         (test_id, request.branch),
     ).fetchone()
     written = connection.execute(
@@ -154,8 +157,7 @@ def add_quarantine(
     if test is not None:
         refresh_quarantines(connection, test[0])
     row = connection.execute(
-        f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q WHERE q.test_id = ?"
-        " AND ifnull(q.branch, char(0)) = ifnull(?, char(0)) AND q.removed_at IS NULL",
+        f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q WHERE {_IN_PLACE}",
         (test_id, request.branch),
     ).fetchone()
     return AddedQuarantine(quarantine_of(row), is_new=row[0] == new_id)

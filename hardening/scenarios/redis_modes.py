@@ -20,6 +20,7 @@ from hardening.tenants import Tenants, watched_tenants
 from hardening.watcher import read_metrics
 from indexing.identifiers import derive_test_id
 from indexing.timestamps import to_microseconds
+from service.cache.redis_failures import Reason
 from tests.servers.ports import HOST
 from tests.servers.redis import Redis
 
@@ -152,11 +153,17 @@ async def _read_metrics(port: int) -> dict[str, float]:
 
 
 def _warnings(running: Running) -> list[str]:
-    """Return the warnings about Redis in its log."""
+    """Return the warnings about Redis in its log.
+
+    Timeouts are left out: on a busy machine any mode can cause one, and what they delay is judged
+    by the seconds of the writes.
+    """
     return [
         " ".join(f"{name}={value}" for name, value in line.items() if name not in _VARYING)
         for line in running.lines()
-        if line.get("level") == "warning" and "redis" in str(line).lower()
+        if line.get("level") == "warning"
+        and "redis" in str(line).lower()
+        and line.get("reason") != Reason.TIMEOUT.value
     ]
 
 

@@ -16,6 +16,8 @@ from typing import Final
 _LOOKS_A_SECOND: Final = 200
 _FRAME: Final = re.compile(r"(?P<function>.+) \((?P<file>[^()]*)\)")
 _PACKAGES: Final = "site-packages/"
+# Where a thread of a pool waits for work. py-spy takes it for a running one.
+_IDLE: Final = re.compile(r"_worker \([^()]*concurrent/futures/thread\.py(:\d+)?\)")
 
 
 class ProfileError(RuntimeError):
@@ -58,15 +60,18 @@ def profile(pid: int, seconds: int, most: int = 8) -> Profile:
 
 
 def summarise(folded: Iterable[str], most: int) -> Profile:
-    """Sum up stacks, each a line of `outermost;…;innermost count`. Pure."""
+    """Sum up stacks, each a line of `outermost;…;innermost count`, without idle threads. Pure."""
     itself: Counter[str] = Counter()
     within: Counter[str] = Counter()
     total = 0
     for line in folded:
-        frames, _, count = line.rpartition(" ")
+        stack, _, count = line.rpartition(" ")
+        frames = stack.split(";")
+        if _IDLE.fullmatch(frames[-1]):
+            continue
         looks = int(count)
         total += looks
-        names = [_name_of(frame) for frame in frames.split(";")]
+        names = [_name_of(frame) for frame in frames]
         itself[names[-1]] += looks
         # Count each name once a stack, even if it recurs.
         for name in set(names):

@@ -101,6 +101,15 @@ def test_a_profile_has_own_and_cumulative_time() -> None:
     )
 
 
+def test_a_profile_leaves_out_threads_that_wait_for_work() -> None:
+    waiting = "_bootstrap (threading.py:966);_worker (/usr/lib/concurrent/futures/thread.py:81) 90"
+    folded = [waiting, "main (/x/service/server.py:1) 3", "read (/x/service/server.py:7) 1"]
+    assert summarise(folded, most=2).itself == (
+        Share("main in service/server.py", 0.75),
+        Share("read in service/server.py", 0.25),
+    )
+
+
 def test_every_stack_has_a_name_of_its_own() -> None:
     assert len({stack.name for stack in STACKS}) == len(STACKS)
 

@@ -15,7 +15,6 @@ from indexing.identifiers import derive_test_id
 from indexing.models.events import EventQuery
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
-from indexing.store.elasticsearch.client.paging import SPARE_ROWS
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.event_query import make_query as make_event_query
 from indexing.store.elasticsearch.event_query import slices_of
@@ -23,7 +22,7 @@ from indexing.store.elasticsearch.events import newest_part
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.search.query import ORDERS, make_query
-from indexing.store.elasticsearch.search.trigram_query import can_use_trigrams, make_trigram_query
+from indexing.store.elasticsearch.search.shortcuts import find_shortcut, make_shortcut_query
 from indexing.timestamps import format_timestamp, to_microseconds
 
 # Datasette's name of the file, and the row id of the repository that was loaded first.
@@ -97,10 +96,14 @@ def elasticsearch_path(prefix: str) -> Dialect:
                 jobs_excluded=tuple(_excluded(number)),
             )
             index = layout.identities
-            by_trigrams = can_use_trigrams(asks)
-            searched = (make_trigram_query if by_trigrams else make_query)(asks, routing)
+            shortcut = find_shortcut(asks)
+            searched = (
+                make_query(asks, routing)
+                if shortcut is None
+                else make_shortcut_query(shortcut, asks, routing)
+            )
             body = _body(operation, searched, ORDERS[asks.sort])
-            body["size"] += SPARE_ROWS if by_trigrams else 0
+            body["size"] += 0 if shortcut is None else shortcut.value
             # The sort keys have all that a row shows.
             body["stored_fields"] = "_none_"
         query = {

@@ -17,10 +17,9 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store.elasticsearch.client.bulk import Operation, send
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
-from indexing.store.elasticsearch.client.paging import SPARE_ROWS
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.search.query import ORDERS
-from indexing.store.elasticsearch.search.trigram_query import make_trigram_query
+from indexing.store.elasticsearch.search.shortcuts import Shortcut, make_shortcut_query
 from indexing.store.interface import Reader
 
 # The same documents with a plain key, the layout without a design for scale.
@@ -102,8 +101,8 @@ async def compare_work_of_first_searches(
     for number in words:
         query = _query_of(number)
         body = {
-            "size": 11 + SPARE_ROWS,
-            "query": make_trigram_query(query, routing),
+            "size": 11 + Shortcut.TRIGRAMS.value,
+            "query": make_shortcut_query(Shortcut.TRIGRAMS, query, routing),
             "sort": [{field: "desc"} for field in ORDERS[query.sort]],
             "track_total_hits": False,
         }

@@ -24,10 +24,6 @@ _MOST_ROWS: Final = 2_000
 # The number of rows to read first if `keep` drops some of them; each further read takes four times
 # as many.
 _FIRST_ROWS: Final = 500
-# If `keep` is to drop few rows: how many a search reads beside those of the page, and after how
-# many reads it has dropped too many.
-SPARE_ROWS: Final = 10
-_MOST_READS: Final = 2
 # The rows of a search that is sent together with others, because their answers are decoded at once.
 _MOST_COMBINED: Final = 500
 
@@ -127,7 +123,7 @@ async def read_page(
     backward: bool,
     limit: int | None,
     keep: Keep | None = None,
-    drops_few: bool = False,
+    spare: int | None = None,
     combined: tuple[CombinedReads, Hashable] | None = None,
 ) -> tuple[Page[R], bool]:
     """Read one page; also return whether the anchor row is still in the list.
@@ -135,23 +131,24 @@ async def read_page(
     With `combined`, the first search is sent together with those of other pages of that kind,
     unless the page is long.
     One extra row shows whether the list continues. `keep` drops rows that the query cannot filter;
-    reading then continues until the page is full or the list ends. With `drops_few`, it continues
-    once at most.
+    reading then continues until the page is full or the list ends. With `spare`, each search reads
+    as many rows beside those of the page. Reading continues once at most, and only if the page is
+    half full.
 
     Raises:
-        SurplusError: `keep` drops more rows than `drops_few` promises.
+        SurplusError: `keep` drops more rows than there are to spare.
     """
     wanted = None if limit is None else limit + 1
     found: list[R] = []
     there = False
     first = beside
     candidates = _FIRST_ROWS
-    reads = 0
+    half_full = False
     parts = _split(rows, beside, backward=backward)
     while parts:
         size = _MOST_ROWS if wanted is None else min(wanted - len(found), _MOST_ROWS)
-        if keep is not None and drops_few:
-            size = min(size + SPARE_ROWS, _MOST_ROWS)
+        if keep is not None and spare is not None:
+            size = min(size + spare, _MOST_ROWS)
         elif keep is not None:
             size, candidates = candidates, min(4 * candidates, _MOST_ROWS)
         body = parts[0].body(backward=backward, size=size)
@@ -169,16 +166,17 @@ async def read_page(
         found += map(make_row, kept if wanted is None else kept[: wanted - len(found)])
         if wanted is not None and len(found) >= wanted:
             break
-        reads += len(hits) == size
-        if drops_few and reads == _MOST_READS:
-            raise SurplusError
+        if spare is not None and len(hits) == size:
+            if half_full or 2 * len(found) < (wanted or 0):
+                raise SurplusError
+            half_full = True
         parts = _after(parts, hits, size)
     goes_on = wanted is not None and len(found) >= wanted
     found = found[:limit]
     behind = there
     if beside is not None and not there:
         # The anchor row has moved or is deleted, so it does not show whether rows lie behind it.
-        behind = await _lies_behind(connection, rows, beside, backward, keep, drops_few)
+        behind = await _lies_behind(connection, rows, beside, backward, keep, spare)
     if backward:
         found.reverse()
         return Page(tuple(found), has_previous=goes_on, has_next=behind), there
@@ -202,17 +200,17 @@ async def _lies_behind(
     beside: Beside,
     backward: bool,  # noqa: FBT001 - passed through
     keep: Keep | None,
-    drops_few: bool,  # noqa: FBT001 - passed through
+    spare: int | None,
 ) -> bool:
     parts = _split(rows, beside, backward=not backward)
     while parts:
-        size = 1 if keep is None else SPARE_ROWS if drops_few else _MOST_ROWS
+        size = 1 if keep is None else _MOST_ROWS if spare is None else spare
         body = parts[0].body(backward=not backward, size=size)
         answer = await connection.search(rows.index, body, routing=rows.routing)
         hits = parts[0].hits_of(answer)
         if hits and (keep is None or await keep(hits)):
             return True
-        if drops_few and len(hits) == size:
+        if spare is not None and len(hits) == size:
             raise SurplusError
         parts = _after(parts, hits, size)
     return False

@@ -37,7 +37,11 @@ from indexing.store.elasticsearch.search.query import (
     name_in,
     values_of,
 )
-from indexing.store.elasticsearch.search.trigram_query import can_use_trigrams, make_trigram_query
+from indexing.store.elasticsearch.search.shortcuts import (
+    Shortcut,
+    find_shortcut,
+    make_shortcut_query,
+)
 from indexing.store.row_values import RowValues
 from indexing.yielding import LoopYielder
 
@@ -63,9 +67,12 @@ async def search_tests(
 ) -> Page[TestIdentity]:
     prepared = await _prepare(cluster, query)
     read = partial(_search, cluster, query, anchor, limit, prepared)
-    if can_use_trigrams(query) and await cluster.control.has_trigrams():
+    shortcut = find_shortcut(query)
+    if shortcut is Shortcut.TRIGRAMS and not await cluster.control.has_trigrams():
+        shortcut = None
+    if shortcut is not None:
         with suppress(paging.SurplusError, TooManyTermsError):
-            return await read(None)
+            return await read(shortcut)
     return await _in_widths(cluster, query, read)
 
 
@@ -137,16 +144,16 @@ async def _search(
     anchor: Anchor[IdentityKey],
     limit: int,
     prepared: Prepared,
-    width: Width | None,
+    means: Width | Shortcut,
 ) -> Page[TestIdentity]:
-    """Read a page of the names of that width, or by trigrams if it is None.
+    """Read a page of the names of that width, or by a shortcut.
 
     Raises:
-        paging.SurplusError: trigrams find too many rows that do not match.
+        paging.SurplusError: the shortcut finds too many rows that do not match.
     """
     routing = routing_of(query.repository)
     key = anchor.key
-    exact = width is Width.EXACT
+    exact = means is Width.EXACT
     file = (FILE,) if query.filepaths and not exact else ()
     order = ORDERS[query.sort]
     # The documents are not read if all values of a row are in columns.
@@ -158,9 +165,9 @@ async def _search(
         paging.List(
             index=cluster.layout.identities,
             routing=routing,
-            query=make_trigram_query(query, routing, prepared)
-            if width is None
-            else make_query(query, routing, prepared, width=width),
+            query=make_shortcut_query(means, query, routing, prepared)
+            if isinstance(means, Shortcut)
+            else make_query(query, routing, prepared, width=means),
             order=order,
             ascending=not query.descending,
             fields=("test_id", *dict.fromkeys((*_KEY_FIELDS, *metrics)), *file),
@@ -173,29 +180,36 @@ async def _search(
         backward=anchor.backward,
         limit=limit,
         keep=None if exact else _matching(query),
-        drops_few=width is None,
-        combined=_combined(cluster, query, prepared, width, backward=anchor.backward),
+        spare=means.value if isinstance(means, Shortcut) else None,
+        combined=_combined(cluster, query, prepared, means, backward=anchor.backward),
     )
     return await mark_quarantined(cluster, query, page) if query.with_metrics else page
 
 
 def _combined(
-    cluster: Cluster, query: TestQuery, prepared: Prepared, width: Width | None, *, backward: bool
+    cluster: Cluster,
+    query: TestQuery,
+    prepared: Prepared,
+    means: Width | Shortcut,
+    *,
+    backward: bool,
 ) -> tuple[CombinedReads, Hashable] | None:
-    """Return how to send the search together with others that walk as many names as it does.
+    """Return how to send the search together with others that cost about as much.
 
-    A prefix and trigrams walk few names, any other pattern walks all of the repository.
+    A pattern walks all names of the repository. A prefix and trigrams walk few, and a scan reads
+    ten times as many rows as its page has.
     """
     patterns = all_patterns(query)
     if (
-        width not in (Width.EXACT, None)
+        means in (Width.WIDENED, Width.PREFIX)
         or len(patterns) > _FEW_PATTERNS
         or not is_cheap(patterns)
         or prepared != Prepared()
     ):
         return None
-    walks_all = width is not None and not all(map(is_prefix, patterns))
-    return cluster.combined_reads, (query.repository, query.sort, backward, walks_all)
+    walks_all = means is Width.EXACT and not all(map(is_prefix, patterns))
+    scans = means is Shortcut.SCAN
+    return cluster.combined_reads, (query.repository, query.sort, backward, walks_all, scans)
 
 
 async def find_identity(

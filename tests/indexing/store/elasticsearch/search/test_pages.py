@@ -19,7 +19,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.connection import Connection, TooManyTermsError
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.search.trigram_query import make_trigram_query
+from indexing.store.elasticsearch.search.shortcuts import Shortcut, make_shortcut_query
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, load_names, make_executions, make_run
 from tests.contracts.walking import walk_backwards, walk_forwards
@@ -161,10 +161,52 @@ async def test_names_with_all_trigrams_that_do_not_match_are_walked_instead(
     forwards = await walk_forwards(read, lambda row: row.key)
     assert await walk_backwards(read, lambda row: row.key) == forwards
     assert sorted(row.key.test_name for row in forwards) == sorted(matching)
-    # The node reads the names after two searches, so the rows of all of them are never sent.
-    first_page = ["wildcard" in str(body) for body in sent[:3]]
-    assert first_page == [False, False, True]
+    # The node reads the names after one search, so the rows of all of them are never sent.
+    assert ["wildcard" in str(body) for body in sent[:2]] == [False, True]
     assert max(body["size"] for body in sent) <= 8 + 10
+
+
+@pytest.mark.parametrize(
+    ("patterns", "excluded"),
+    [(("*a*b*",), ()), (("*",), ("*slow*",)), (("*_z?_*", "nothing"), ()), (("t*",), ("*z*z*",))],
+)
+async def test_if_many_names_match_the_first_rows_are_scanned(
+    store: ElasticsearchStore,
+    sent: list[Any],
+    patterns: tuple[str, ...],
+    excluded: tuple[str, ...],
+) -> None:
+    names = [f"t{n:03}_a_zz_b" if n % 3 else f"t{n:03}_slow_z" for n in range(200)]
+    names += [f"t{n:03}_a_b" for n in range(200, 260)]
+    await load_names(store, names)
+    query = TestQuery(WIDGETS, patterns, patterns_excluded=excluded)
+    read = partial(store.search_tests, query, limit=10)
+    matching = [
+        name
+        for name in sorted(names, reverse=True)
+        if any(globs.matches(pattern, name) for pattern in patterns)
+        and not any(globs.matches(pattern, name) for pattern in excluded)
+    ]
+    sent.clear()
+    page = await read(anchor=Anchor())
+    assert ["wildcard" in str(body) for body in sent] == [False]
+    assert [row.key.test_name for row in page.rows] == matching[:10]
+    forwards = await walk_forwards(read, lambda row: row.key)
+    assert [row.key.test_name for row in forwards] == matching
+    assert await walk_backwards(read, lambda row: row.key) == forwards
+    assert max(body["size"] for body in sent) <= 11 + 100
+
+
+async def test_if_few_names_match_the_node_compares_all_after_one_scan(
+    store: ElasticsearchStore, sent: list[Any]
+) -> None:
+    await load_names(store, [*(f"t{n:03}" for n in range(250)), "a_b", "t100_a_b", "t200_a_b"])
+    query = TestQuery(WIDGETS, ("*a*b*",))
+    sent.clear()
+    page = await store.search_tests(query, Anchor(), 10)
+    assert [row.key.test_name for row in page.rows] == ["t200_a_b", "t100_a_b", "a_b"]
+    assert (page.has_previous, page.has_next) == (False, False)
+    assert ["wildcard" in str(body) for body in sent] == [False, True]
 
 
 @settings(
@@ -172,20 +214,24 @@ async def test_names_with_all_trigrams_that_do_not_match_are_walked_instead(
 )
 @given(
     stored=st.lists(st.text("ab", min_size=1, max_size=7), max_size=60, unique=True),
+    # Others before or behind them in the order, more than a search has to spare.
+    others=st.sampled_from([[], [f"0{n}" for n in range(130)], [f"c{n}" for n in range(130)]]),
     pattern=st.text("ab***?", min_size=4, max_size=8),
     excluded=st.lists(st.text("ab*", min_size=1, max_size=4), max_size=1),
     sort=st.sampled_from([TestSort.EXECUTIONS_COUNT, TestSort.TEST_NAME, TestSort.HEALTH_STATUS]),
     limit=st.integers(1, 4),
 )
-async def test_walks_agree_with_the_oracle_however_many_names_share_trigrams(
+async def test_walks_agree_with_the_oracle_however_many_names_a_shortcut_finds(
     store: ElasticsearchStore,
     stored: list[str],
+    others: list[str],
     pattern: str,
     excluded: list[str],
     sort: TestSort,
     limit: int,
 ) -> None:
     repository = RepositoryName("globs", f"r{next(_numbers)}")
+    stored = [*stored, *others]
     await load_names(store, stored, repository=repository)
     query = TestQuery(repository, (pattern,), sort, patterns_excluded=tuple(excluded))
     matching = [
@@ -217,7 +263,9 @@ async def test_thousands_of_trigrams_with_the_same_start_are_few_terms_of_the_qu
     store: ElasticsearchStore,
 ) -> None:
     await load_names(store, [f"ab{chr(0x4E00 + n)}" for n in range(1_200)] + ["abc", "abd"])
-    query = make_trigram_query(TestQuery(WIDGETS, ("*ab*",)), routing_of(WIDGETS))
+    query = make_shortcut_query(
+        Shortcut.TRIGRAMS, TestQuery(WIDGETS, ("*ab*",)), routing_of(WIDGETS)
+    )
     target = f"/{cluster_of(store).layout.identities}/_validate/query?rewrite=true"
     answer = await ask(store, "POST", target, {"query": query})
     (found,) = answer["explanations"]

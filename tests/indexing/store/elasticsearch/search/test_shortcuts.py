@@ -1,4 +1,4 @@
-"""The query of a test search by trigrams: when there is one, and what it looks up."""
+"""The queries of test searches by a shortcut: when there is one, and what it looks up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from indexing.store.elasticsearch.indices.name_trigrams import (
     trigrams_for,
     trigrams_in,
 )
-from indexing.store.elasticsearch.search.trigram_query import can_use_trigrams, make_trigram_query
+from indexing.store.elasticsearch.search.shortcuts import (
+    Shortcut,
+    find_shortcut,
+    make_shortcut_query,
+)
 from tests.builders import WIDGETS
 
 ROUTING = "r"
@@ -39,7 +43,7 @@ ROUTING = "r"
     ],
 )
 def test_the_ends_of_runs_are_looked_up_first(pattern: str, trigrams: list[str]) -> None:
-    assert can_use_trigrams(TestQuery(WIDGETS, (pattern,)))
+    assert find_shortcut(TestQuery(WIDGETS, (pattern,))) is Shortcut.TRIGRAMS
     assert trigrams_in(pattern) == trigrams
 
 
@@ -57,7 +61,7 @@ def test_the_ends_of_runs_are_looked_up_first(pattern: str, trigrams: list[str])
 def test_without_a_trigram_two_characters_are_looked_up(
     pattern: str, bigrams: list[str], trigrams: list[str]
 ) -> None:
-    assert can_use_trigrams(TestQuery(WIDGETS, (pattern,)))
+    assert find_shortcut(TestQuery(WIDGETS, (pattern,))) is Shortcut.TRIGRAMS
     assert bigrams_in(pattern) == bigrams
     assert trigrams_in(pattern) == trigrams
 
@@ -71,27 +75,56 @@ def test_no_more_than_twelve_trigrams_are_looked_up() -> None:
 @pytest.mark.parametrize(
     "query",
     [
+        TestQuery(WIDGETS, ("*a*b*c*",)),
+        TestQuery(WIDGETS, ("*a?b?c*",)),
+        TestQuery(WIDGETS, ("*rare*", "*a*b*")),
+        TestQuery(WIDGETS, ("suite.*",), patterns_excluded=("*slow*",)),
+        TestQuery(WIDGETS, ("*",), patterns_excluded=("suite.test[*]", "*slow*")),
+    ],
+)
+def test_where_all_names_would_be_compared_the_first_rows_are_tried(query: TestQuery) -> None:
+    assert find_shortcut(query) is Shortcut.SCAN
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
         # These walk few names as they are.
+        TestQuery(WIDGETS, ("*",)),
         TestQuery(WIDGETS, ("suite.*", "name")),
         TestQuery(WIDGETS, ("suite.test[*]",)),
-        TestQuery(WIDGETS, ("*rare*", "*a*b*")),
-        TestQuery(WIDGETS, ("*a?b?c*",)),
         TestQuery(WIDGETS, ("ab*c",)),
+        TestQuery(WIDGETS, ("suite.*",), patterns_excluded=("suite.test[*]", "name")),
         TestQuery(WIDGETS, ("*rare*",), filepaths=("*.py",)),
-        TestQuery(WIDGETS, ("*rare*",), files=FileSelection(("a.py",))),
-        # These cost much if trigrams find too many names.
+        TestQuery(WIDGETS, ("*a*b*",), files=FileSelection(("a.py",))),
+        # These cost much if a shortcut finds too many names.
         TestQuery(WIDGETS, tuple(f"*name {number}*" for number in range(100))),
         TestQuery(WIDGETS, ("*rare*",), patterns_excluded=("*" + "a" * 300,)),
     ],
 )
 def test_other_searches_walk_names_at_once(query: TestQuery) -> None:
-    assert not can_use_trigrams(query)
+    assert find_shortcut(query) is None
 
 
 def filters_of(query: TestQuery) -> dict[str, Any]:
-    assert can_use_trigrams(query)
-    found: dict[str, Any] = make_trigram_query(query, ROUTING)["bool"]
+    shortcut = find_shortcut(query)
+    assert shortcut is not None
+    found: dict[str, Any] = make_shortcut_query(shortcut, query, ROUTING)["bool"]
     return found
+
+
+def test_a_scan_filters_by_what_the_node_finds_quickly() -> None:
+    query = TestQuery(
+        WIDGETS, ("suite.*",), jobs=("linux",), patterns_excluded=("*slow*", "suite.a*")
+    )
+    found = filters_of(query)
+    assert found["filter"] == [
+        {"prefix": {"key": {"value": "r\0suite."}}},
+        {"terms": {"job_name": ["linux"]}},
+    ]
+    assert found["must_not"] == [{"prefix": {"key": {"value": "r\0suite.a"}}}]
+    everything = filters_of(TestQuery(WIDGETS, ("suite.*", "*a*b*")))
+    assert everything["filter"] == [{"term": {"repository_id": ROUTING}}]
 
 
 def test_names_and_prefixes_beside_trigrams_are_looked_up_as_always() -> None:

@@ -93,6 +93,11 @@ def check_text(text: str) -> str:
     return text
 
 
+def replace_refused(text: str) -> str:
+    """Return the text with U+FFFD in place of each character that `check_text` refuses."""
+    return _SURROGATE.sub("\ufffd", text.replace("\0", "\ufffd"))
+
+
 def check_stored_name(text: str) -> str:
     """Return the name of a test, pipeline or job, or raise `InvalidValueError`."""
     check_text(text)

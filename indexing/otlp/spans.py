@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -18,7 +19,7 @@ from indexing.junit.cases import (
     FILEPATH_MAX_LENGTH,
 )
 from indexing.models.executions import MAX_ATTEMPT, Conclusion, Execution, PullRequest, Run
-from indexing.names import RepositoryName, check_stored_name, check_text
+from indexing.names import RepositoryName, check_stored_name, check_text, replace_refused
 from indexing.otlp import attributes as names
 from indexing.otlp.requests import Attributes, AttributeValue, ReceivedSpan
 from indexing.timestamps import from_microseconds
@@ -74,13 +75,22 @@ class _Facts:
         Raises:
             InvalidValueError: the text contains characters that no store accepts.
         """
+        name, value = self._first_of(alternatives)
+        return None if value is None else _check(name, value)
+
+    def free_text(self, *alternatives: str) -> str | None:
+        """Return what `text` does, but replace the characters that no store accepts."""
+        _, value = self._first_of(alternatives)
+        return None if value is None else replace_refused(value)
+
+    def _first_of(self, alternatives: Sequence[str]) -> tuple[str, str | None]:
         for name in alternatives:
             value = self.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
-                return str(value)
+                return name, str(value)
             if isinstance(value, str) and not _is_blank(value):
-                return _check(name, value)
-        return None
+                return name, value
+        return "", None
 
     def short_text(self, limit: int, *alternatives: str) -> str | None:
         """Return the text unless it is too long; a cut text would have another meaning."""
@@ -290,19 +300,20 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
 def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:
     """Return the failure, each part cut as for JUnit reports.
 
-    The stack trace is taken for a missing message, unless the span says that there is none.
+    No character of it refuses the span: a test whose failures are lost looks healthy. The stack
+    trace is taken for a missing message, unless the span says that there is none.
     """
     if names.EXCEPTION_TYPE not in facts.own and names.EXCEPTION_MESSAGE not in facts.own:
         facts = _Facts(span.exception, facts.own)
     message = None
     if facts.get(names.TEST_WITHOUT_MESSAGE) is not True:
-        message = facts.text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
+        message = facts.free_text(names.EXCEPTION_MESSAGE, names.EXCEPTION_STACKTRACE)
         if message is None:
-            message = _check("status.message", span.status_message)
-    stack = facts.text(names.EXCEPTION_STACKTRACE)
+            message = replace_refused(span.status_message)
+    stack = facts.free_text(names.EXCEPTION_STACKTRACE)
     trace = None if stack is None else bound_trace(stack)
     return _Failure(
-        _cut(facts.text(names.EXCEPTION_TYPE), FAILURE_TYPE_MAX_LENGTH),
+        _cut(facts.free_text(names.EXCEPTION_TYPE), FAILURE_TYPE_MAX_LENGTH),
         _cut(message, FAILURE_MESSAGE_MAX_LENGTH),
         None if trace is None else pack_trace(trace),
     )

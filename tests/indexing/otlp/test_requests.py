@@ -156,6 +156,15 @@ def test_an_invalid_json_span_is_damaged_and_has_its_position(members: dict[str,
     assert damaged.reason
 
 
+def test_a_lone_surrogate_in_a_failure_is_replaced() -> None:
+    request = make_request([make_span("a", "failed", attributes={"exception.message": "@"})])
+    body = write_json(request).replace(b'"@"', rb'"a\ud800b"')
+    results = read_results(WIDGETS, read_json(body))
+    assert results.error_message == ""
+    ((failed,),) = results.runs.values()
+    assert (failed.test_name, failed.failure_message) == ("a", "a\ufffdb")
+
+
 def test_a_lone_surrogate_rejects_its_span_alone() -> None:
     member = b'"traceId":"%032d","spanId":"%016d","endTimeUnixNano":%d' % (1, 1, END)
     case = b'"attributes":[{"key":"test.scope","value":{"stringValue":"case"}}]'

@@ -239,6 +239,17 @@ def test_a_test_that_cannot_be_stored_is_refused_by_name(span: dict[str, Any], r
         read(make_span(**span))
 
 
+def test_no_character_of_a_failure_refuses_it() -> None:
+    stated = {"exception.type": "E\0", "exception.message": "a\0b"}
+    failed = read_execution(make_span(result="failed", attributes=stated))
+    assert (failed.failure_type, failed.failure_message) == ("E\ufffd", "a\ufffdb")
+    failed = read_execution(
+        make_span(result="failed", attributes={"exception.stacktrace": "at\0line"})
+    )
+    assert failed.failure_message == "at\ufffdline"
+    assert failed.failure_trace is not None
+
+
 @pytest.mark.parametrize(
     "missing", [name for name in RESOURCE if name != "cicd.pipeline.run.id"] + ["test.run.id"]
 )

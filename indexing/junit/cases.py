@@ -13,6 +13,8 @@ from indexing.models.executions import Conclusion
 # execution stores its own copy.
 FAILURE_MESSAGE_MAX_LENGTH: Final = 4_000
 FAILURE_TYPE_MAX_LENGTH: Final = 500
+# How many characters of such a message the reason of a refusal repeats.
+SHOWN_MESSAGE_LENGTH: Final = 200
 
 # The longest path that common systems can open. A longer one is dropped, because a cut path would
 # name another file.

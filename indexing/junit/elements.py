@@ -6,15 +6,13 @@ attributes are missing. Counters are often wrong, so they are ignored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Final
 
 from indexing.errors import InvalidValueError
 from indexing.failures.traces import TraceBuffer, pack_trace
-from indexing.junit.attempts import PYTEST_SUITES, AttemptMerger
+from indexing.junit.attempts import AttemptMerger
 from indexing.junit.cases import (
     FAILURE_MESSAGE_MAX_LENGTH,
     FAILURE_TYPE_MAX_LENGTH,
@@ -22,11 +20,13 @@ from indexing.junit.cases import (
     MAX_DEPTH,
     MAX_DISTINCT_NAMES,
     MAX_ELEMENTS,
+    SHOWN_MESSAGE_LENGTH,
     RefusedCase,
     ReportCase,
     ReportError,
 )
-from indexing.junit.values import parse_duration, parse_report_timestamp
+from indexing.junit.suites import OpenSuite
+from indexing.junit.values import find_stated, parse_duration
 from indexing.models.executions import Conclusion
 from indexing.names import check_stored_name
 
@@ -69,49 +69,11 @@ _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail",
 
 # TestCafe's reporter writes these behind the name of a test, in this order: an unstable test needed
 # retries. https://github.com/DevExpress/testcafe-reporter-xunit
-_TESTCAFE_SUITE: Final = "TestCafe Tests: "
 _TESTCAFE_UNSTABLE: Final = " (unstable)"
 _TESTCAFE_SCREENSHOTS: Final = " (screenshots: "
 
-# What some writers add to the path of a file: ExUnit's formatter can add the line, as in
-# `test/hinge_test.exs:12`, and Pest adds the test, as in `tests/HingeTest.php::it opens`.
-_PLACE_IN_FILE: Final = re.compile(r"(?::[0-9]+|(?<=\.php)::.+)\Z", re.DOTALL)
-
 # How many characters of an untrusted element name an error message repeats.
 _SHOWN_NAME_LENGTH: Final = 80
-
-
-@dataclass(frozen=True, slots=True)
-class _Suite:
-    """The values that suites and cases inherit from the enclosing suite."""
-
-    timestamp: datetime | None = None
-    filepath: str | None = None
-    is_testcafe: bool = False
-    is_pytest: bool = False
-
-    def enclose(self, attributes: Mapping[str, str]) -> _Suite:
-        """Return the values that an element with these attributes passes on.
-
-        Its own values take precedence over inherited ones.
-        """
-        if "timestamp" not in attributes and "file" not in attributes:
-            return self
-        timestamp, filepath = attributes.get("timestamp"), _read_filepath(attributes)
-        return replace(
-            self,
-            timestamp=(timestamp and parse_report_timestamp(timestamp)) or self.timestamp,
-            filepath=filepath or self.filepath,
-        )
-
-    def enclose_suite(self, attributes: Mapping[str, str]) -> _Suite:
-        """Return the values that a suite with these attributes passes on."""
-        name = attributes.get("name", "")
-        return replace(
-            self.enclose(attributes),
-            is_testcafe=name.startswith(_TESTCAFE_SUITE),
-            is_pytest=self.is_pytest or name in PYTEST_SUITES,
-        )
 
 
 @dataclass(slots=True)
@@ -163,7 +125,7 @@ class CaseCollector:
         self._elements = 0
         # Everything below this depth is skipped: logs, properties, extensions.
         self._passed_over_from: int | None = None
-        self._suites = [_Suite()]
+        self._suites = [OpenSuite()]
         self._case: _OpenCase | None = None
         # The buffers that collect the text of the current element, if it is needed.
         self._message: _Message | None = None
@@ -186,9 +148,9 @@ class CaseCollector:
         if self._case is not None:
             self._start_in_case(self._case, name, attributes)
         elif name in _SUITES:
-            suite = self._suites[-1].enclose_suite(attributes)
+            suite = self._suites[-1].begin(attributes)
             self._suites.append(suite)
-            self._attempts.enter_suite(is_pytest=suite.is_pytest)
+            self._attempts.enter_suite(is_pytest=suite.inherited.is_pytest)
         elif self._depth == 1:
             raise ReportError(
                 f"not a JUnit report: its root is <{_shorten(name)}>, "
@@ -198,6 +160,8 @@ class CaseCollector:
         elif name == _CASE:
             self._case = _OpenCase(attributes, self.line)
         else:
+            if name in _FAILURES:
+                self._suites[-1].note_failure(attributes, self.line)
             self._passed_over_from = self._depth
 
     def end(self, _tag: str) -> None:
@@ -209,11 +173,10 @@ class CaseCollector:
                 self._passed_over_from = None
                 self._end_body()
         elif self._case is not None:
-            self._attempts.add(self._finish(self._case))
+            self._end_case(self._case)
             self._case = None
         else:
-            self._suites.pop()
-            self._attempts.enter_suite(is_pytest=self._suites[-1].is_pytest)
+            self._end_suite(self._suites.pop())
 
     def data(self, text: str) -> None:
         self.stirred = True
@@ -241,6 +204,19 @@ class CaseCollector:
 
     def close(self) -> None:
         """Do nothing: `finished` already has all cases."""
+
+    def _end_case(self, case: _OpenCase) -> None:
+        finished = self._finish(case)
+        if isinstance(finished, RefusedCase) or finished.conclusion is Conclusion.FAILED:
+            self._suites[-1].has_failed = True
+        self._attempts.add(finished)
+
+    def _end_suite(self, suite: OpenSuite) -> None:
+        outer = self._suites[-1]
+        refused = suite.end(outer)
+        self._attempts.enter_suite(is_pytest=outer.inherited.is_pytest)
+        if refused is not None:
+            self._attempts.add(refused)
 
     def _start_in_case(self, case: _OpenCase, name: str, attributes: Mapping[str, str]) -> None:
         if name == _CASE:
@@ -270,14 +246,14 @@ class CaseCollector:
 
     def _finish(self, case: _OpenCase) -> ReportCase | RefusedCase:
         attributes = case.attributes
-        class_name, name = _stated(attributes, "classname"), _stated(attributes, "name")
-        if name is not None and self._suites[-1].is_testcafe:
+        class_name, name = find_stated(attributes, "classname"), find_stated(attributes, "name")
+        if name is not None and self._suites[-1].inherited.is_testcafe:
             name, is_unstable = _read_testcafe_name(name)
             case.retried = case.retried or is_unstable
         try:
             test_name = check_stored_name(".".join(part for part in (class_name, name) if part))
         except InvalidValueError as error:
-            return RefusedCase(case.line, f"the name of a test {error}")
+            return _refuse(case, error)
         conclusion = Conclusion.PASSED
         if case.failed:
             conclusion = Conclusion.FAILED
@@ -285,7 +261,8 @@ class CaseCollector:
             conclusion = Conclusion.SKIPPED
         elif _says(attributes, _FAILED):
             conclusion = Conclusion.FAILED
-        inherited = self._suites[-1].enclose(attributes)
+        suite = self._suites[-1].inherited
+        inherited = suite.enclose(attributes)
         path = inherited.filepath
         return ReportCase(
             test_name=test_name,
@@ -293,7 +270,7 @@ class CaseCollector:
             needed_retries=case.retried and conclusion is Conclusion.PASSED,
             duration=parse_duration(attributes.get("time")),
             timestamp=inherited.timestamp,
-            suite_timestamp=self._suites[-1].timestamp,
+            suite_timestamp=suite.timestamp,
             filepath=path if path and len(path) <= FILEPATH_MAX_LENGTH else None,
             function_name=name,
             failure_type=case.failure_type,
@@ -309,6 +286,15 @@ class CaseCollector:
                 f"more than {MAX_DISTINCT_NAMES} different names of elements and attributes",
                 self.line,
             )
+
+
+def _refuse(case: _OpenCase, error: InvalidValueError) -> RefusedCase:
+    """Refuse a case because of its name; its failure, which may explain that, is not lost."""
+    reason = f"the name of a test {error}"
+    if case.failed:
+        message = (case.failure_message or "no message")[:SHOWN_MESSAGE_LENGTH]
+        reason = f"{reason}; the test failed: {message}"
+    return RefusedCase(case.line, reason)
 
 
 def _skip(case: _OpenCase, attributes: Mapping[str, str]) -> None:
@@ -343,17 +329,6 @@ def _find_trace(case: _OpenCase) -> bytes | None:
         if text is not None:
             return pack_trace(text)
     return None
-
-
-def _stated(attributes: Mapping[str, str], name: str) -> str | None:
-    """Return the value of an attribute; `None` if it is missing or blank."""
-    value = attributes.get(name)
-    return value if value and not value.isspace() else None
-
-
-def _read_filepath(attributes: Mapping[str, str]) -> str | None:
-    path = _stated(attributes, "file")
-    return (_PLACE_IN_FILE.sub("", path) or None) if path else None
 
 
 def _cut(text: str | None, length: int) -> str | None:

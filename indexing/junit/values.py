@@ -1,8 +1,9 @@
-"""Parses durations and times in the forms that report writers use; returns `None` for others."""
+"""Reads values of attributes in the forms that report writers use; returns `None` for others."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -62,6 +63,12 @@ _GMT: Final = re.compile(
     r"(?:[A-Za-z]{3},\s+)?([0-9]{1,2})\s+([A-Za-z]{3})\s+([0-9]{4})"
     r"\s+([0-9]{2}:[0-9]{2}:[0-9]{2})\s+(?:GMT|UTC)"
 )
+
+
+def find_stated(attributes: Mapping[str, str], name: str) -> str | None:
+    """Return the value of an attribute; `None` if it is missing or blank."""
+    value = attributes.get(name)
+    return value if value and not value.isspace() else None
 
 
 def parse_duration(text: str | None) -> float | None:

@@ -43,6 +43,48 @@ def test_a_case_without_a_name_is_refused_by_line_and_the_others_are_read() -> N
     assert isinstance(third, ReportCase)
 
 
+def test_the_failure_of_a_case_without_a_name_is_in_the_reason() -> None:
+    (refused,) = read(
+        '<testsuite><testcase name=""><failure>set-up</failure></testcase></testsuite>'
+    )
+    assert isinstance(refused, RefusedCase)
+    assert refused.reason == "the name of a test must not be empty; the test failed: set-up"
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        ('<error message="cannot be loaded" type="E">at …</error>', "cannot be loaded"),
+        ('<failure type="E"/>', "E"),
+        ("<error/><error message='2'/>", "no message"),
+        (f'<error message="{"x" * 300}"/>', "x" * 200),
+    ],
+)
+def test_a_suite_that_fails_outside_of_its_cases_is_refused(failure: str, message: str) -> None:
+    passed, refused, other = read(
+        f'<testsuites><testsuite><testcase name="a"/>\n{failure}</testsuite>'
+        '<testcase name="b"><failure/></testcase></testsuites>'
+    )
+    assert isinstance(passed, ReportCase)
+    assert refused == RefusedCase(2, f"a suite failed outside of its test cases: {message}")
+    assert isinstance(other, ReportCase)
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        '<testcase name="a"><failure/></testcase>',
+        '<testsuite><testcase name="a" status="failed"/></testsuite>',
+        '<testsuite><error message="inner"/></testsuite>',
+    ],
+)
+def test_a_failed_case_explains_the_failure_of_its_suites(failed: str) -> None:
+    """A script whose tests fail ends badly, so the writer for Perl marks its suite, too."""
+    document = f'<testsuites>{failed}<error message="outer"/></testsuites>'
+    (only,) = read(document)
+    assert "outer" not in str(only)
+
+
 def test_a_name_may_have_8000_bytes_and_no_more() -> None:
     longest = "é" * (STORED_NAME_MAX_BYTES // 2)
     assert read_one(f'<testcase name="{longest}"/>').test_name == longest

@@ -1,0 +1,96 @@
+"""The suites of a JUnit document: what their cases inherit, and failures of their own. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from indexing.junit.attempts import PYTEST_SUITES
+from indexing.junit.cases import SHOWN_MESSAGE_LENGTH, RefusedCase
+from indexing.junit.values import find_stated, parse_report_timestamp
+
+# TestCafe's reporter begins the name of its suite with this.
+# https://github.com/DevExpress/testcafe-reporter-xunit
+_TESTCAFE: Final = "TestCafe Tests: "
+
+# What some writers add to the path of a file: ExUnit's formatter can add the line, as in
+# `test/hinge_test.exs:12`, and Pest adds the test, as in `tests/HingeTest.php::it opens`.
+_PLACE_IN_FILE: Final = re.compile(r"(?::[0-9]+|(?<=\.php)::.+)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """The values that suites and cases inherit from the enclosing suite."""
+
+    timestamp: datetime | None = None
+    filepath: str | None = None
+    is_testcafe: bool = False
+    is_pytest: bool = False
+
+    def enclose(self, attributes: Mapping[str, str]) -> Inherited:
+        """Return the values that an element with these attributes passes on.
+
+        Its own values take precedence over inherited ones.
+        """
+        if "timestamp" not in attributes and "file" not in attributes:
+            return self
+        timestamp, filepath = attributes.get("timestamp"), _read_filepath(attributes)
+        return replace(
+            self,
+            timestamp=(timestamp and parse_report_timestamp(timestamp)) or self.timestamp,
+            filepath=filepath or self.filepath,
+        )
+
+    def enclose_suite(self, attributes: Mapping[str, str]) -> Inherited:
+        """Return the values that a suite with these attributes passes on."""
+        name = attributes.get("name", "")
+        return replace(
+            self.enclose(attributes),
+            is_testcafe=name.startswith(_TESTCAFE),
+            is_pytest=self.is_pytest or name in PYTEST_SUITES,
+        )
+
+
+@dataclass(slots=True)
+class OpenSuite:
+    """A suite that has not ended yet.
+
+    `failure` is its own: the message of a `failure` or `error` that stands in the suite, outside of
+    its cases, on line `line`.
+    """
+
+    inherited: Inherited = field(default_factory=Inherited)
+    has_failed: bool = False
+    failure: str | None = None
+    line: int | None = None
+
+    def begin(self, attributes: Mapping[str, str]) -> OpenSuite:
+        """Return a suite within this one."""
+        return OpenSuite(self.inherited.enclose_suite(attributes))
+
+    def note_failure(self, attributes: Mapping[str, str], line: int | None) -> None:
+        """Note a failure of the suite itself; the first one counts."""
+        if self.failure is None:
+            message = attributes.get("message") or attributes.get("type") or "no message"
+            self.failure = message[:SHOWN_MESSAGE_LENGTH]
+            self.line = line
+
+    def end(self, outer: OpenSuite) -> RefusedCase | None:
+        """Return the refusal of the suite's own failure, unless a failed case of it explains that.
+
+        Ant writes one for a class that cannot be loaded, and TAP::Formatter::JUnit one for a script
+        that died. There is no test that it could be stored for.
+        """
+        is_unexplained = self.failure is not None and not self.has_failed
+        outer.has_failed = outer.has_failed or self.has_failed or is_unexplained
+        if not is_unexplained:
+            return None
+        return RefusedCase(self.line, f"a suite failed outside of its test cases: {self.failure}")
+
+
+def _read_filepath(attributes: Mapping[str, str]) -> str | None:
+    path = find_stated(attributes, "file")
+    return (_PLACE_IN_FILE.sub("", path) or None) if path else None

@@ -110,10 +110,11 @@ def test_inputs_are_data_and_never_shell(tmp_path: Path) -> None:
         job=hostile,
         target_branch=hostile,
         test_exit_code="3",
+        failure_exit_code="1",
     )
     assert found == [
         *("ci", "junit", "--job", hostile, "--timeout", "120", "--target-branch", hostile),
-        *("--test-exit-code", "3", "--", "a b/", "--help", hostile),
+        *("--test-exit-code", "3", "--failure-exit-code", "1", "--", "a b/", "--help", hostile),
     ]
     assert not (tmp_path / "owned").exists()
 

@@ -62,7 +62,17 @@ def ci() -> None:
     "--test-exit-code",
     type=click.IntRange(0, _MAX_EXIT_STATUS),
     metavar="N",
-    help="The exit status of the test command: a crash without a failed test blocks too.",
+    help="The exit status of the test command: a crash blocks too.",
+)
+@click.option(
+    "--failure-exit-code",
+    "failure_exit_codes",
+    type=click.IntRange(1, _MAX_EXIT_STATUS),
+    multiple=True,
+    metavar="N",
+    help="With which exit status the test command says that tests failed, such as 1 for pytest."
+    " With another one but 0, it has crashed. Repeatable. Default: any but 124 to 192, which"
+    " shells return for a command that was ended or not found.",
 )
 @click.option(
     "--timeout",
@@ -81,6 +91,7 @@ def ci_junit(
     repository: RepositoryName | None,
     target_branch: str | None,
     test_exit_code: int | None,
+    failure_exit_codes: tuple[int, ...],
     timeout: int,
     **options: Any,
 ) -> None:
@@ -90,9 +101,9 @@ def ci_junit(
 
     The exit status is 0 if no test failed or every failed test is quarantined on the target branch.
     It is 1 if another test failed, if there is no result, if a report cannot be read, or if the
-    test command failed although no test did. If the service cannot be reached, or MERGEWATCH_URL
-    and MERGEWATCH_TOKEN are set but the latter is empty, the job keeps the result of its tests, and
-    a warning is printed.
+    test command crashed. If the service cannot be reached, refuses the key, takes no uploads or
+    takes longer than --timeout, the job keeps the result of its tests, and a warning is printed. So
+    it does if MERGEWATCH_TOKEN is set but empty, and MERGEWATCH_URL is set, empty or not.
     """
     settings = load_settings()
     without_secret = is_without_secret(settings)
@@ -107,7 +118,7 @@ def ci_junit(
     requests = make_requests(
         paths, repository, run, options["started_at"], framework_options, workspace
     )
-    check = _JobCheck(requests, test_exit_code)
+    check = _JobCheck(requests, test_exit_code, failure_exit_codes)
     if without_secret:
         reason = "MERGEWATCH_TOKEN is empty, as in pull requests from forks: nothing is uploaded"
         decision = asyncio.run(check.run_alone(reason))
@@ -135,10 +146,16 @@ def ci_junit(
 class _JobCheck:
     """One run of the command: loads the reports, then decides."""
 
-    def __init__(self, requests: Sequence[ReportRequest], test_exit_code: int | None) -> None:
+    def __init__(
+        self,
+        requests: Sequence[ReportRequest],
+        test_exit_code: int | None,
+        failure_exit_codes: Sequence[int],
+    ) -> None:
         self.refusals = RefusalList()
         self._requests = requests
         self._test_exit_code = test_exit_code
+        self._failure_exit_codes = failure_exit_codes
 
     async def run(
         self, sink: ExecutionSink, read_quarantines: ReadQuarantines, seconds: float
@@ -151,7 +168,7 @@ class _JobCheck:
             excused = await collecting.attempt(read_quarantines())
         if excused is None:
             return self._decide_alone(collecting.results, collecting.failure or "")
-        return decide(collecting.results, excused, self._test_exit_code)
+        return decide(collecting.results, excused, self._test_exit_code, self._failure_exit_codes)
 
     async def run_alone(self, reason: str) -> Decision:
         """Read the reports and decide without a service, for this reason."""

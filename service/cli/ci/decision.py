@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from indexing.models.executions import Conclusion, Execution
+
+# What `timeout` and shells return for a command that took too long, could not be started, or was
+# ended by a signal.
+_ENDED_BADLY: Final = range(124, 193)
 
 # Failures beyond this number count in the decision, but their messages are not kept.
 _MAX_MESSAGES: Final = 1_000
@@ -24,11 +28,16 @@ class FailedTest:
 
 @dataclass(slots=True)
 class TestResults:
-    """The results in the reports of a job. `unreadable` counts refused reports and results."""
+    """The results in the reports of a job.
+
+    `count` counts all results, `failed` those that failed, and `unreadable` reports and results
+    that were refused.
+    """
 
     __test__ = False
 
     count: int = 0
+    failed: int = 0
     unreadable: int = 0
     failures: dict[str, FailedTest] = field(default_factory=dict)
 
@@ -36,7 +45,10 @@ class TestResults:
         """Count the executions, and keep the first failure of each test."""
         self.count += len(executions)
         for each in executions:
-            if each.conclusion is Conclusion.FAILED and each.test_name not in self.failures:
+            if each.conclusion is not Conclusion.FAILED:
+                continue
+            self.failed += 1
+            if each.test_name not in self.failures:
                 self.failures[each.test_name] = (
                     FailedTest(
                         each.test_name, each.failure_type, each.failure_message, each.filepath
@@ -57,12 +69,16 @@ class Decision:
 
 
 def decide(
-    results: TestResults, quarantined: Mapping[str, str], test_exit_code: int | None
+    results: TestResults,
+    quarantined: Mapping[str, str],
+    test_exit_code: int | None,
+    failure_exit_codes: Collection[int] = (),
 ) -> Decision:
     """Decide by the quarantines of the target branch, a map from test name to reason.
 
-    `test_exit_code` is the exit status of the test command, if it is known. A job without results,
-    or with results that cannot be read, is blocked.
+    `test_exit_code` is the exit status of the test command, and `failure_exit_codes` are those with
+    which it says that tests failed, each if known. A job without results, or with results that
+    cannot be read, is blocked.
     """
     failures = results.failures.values()
     blocking = [each for each in failures if each.test_name not in quarantined]
@@ -75,6 +91,10 @@ def decide(
         reason = f"{_are(len(blocking), 'failed test')} not quarantined"
     elif test_exit_code and not excused:
         reason = f"the test command exited with {test_exit_code}, and no test failed"
+    elif test_exit_code and not _says_failed(test_exit_code, failure_exit_codes, results.failed):
+        reason = (
+            f"the test command exited with {test_exit_code}, which does not say that tests failed"
+        )
     elif excused:
         return Decision(0, f"{_are(len(excused), 'failed test')} quarantined", (), excused)
     else:
@@ -90,6 +110,14 @@ def decide_alone(results: TestResults, test_exit_code: int | None) -> Decision:
         return Decision(test_exit_code, reason, failures)
     decision = decide(results, {}, None)
     return Decision(decision.exit_status, decision.reason, failures)
+
+
+def _says_failed(exit_code: int, known: Collection[int], failed: int) -> bool:
+    """Return whether a test command says by this exit status that tests failed."""
+    if known:
+        return exit_code in known
+    # Mocha and Robot Framework return the number of failed tests.
+    return exit_code not in _ENDED_BADLY or exit_code == failed
 
 
 def _are(number: int, noun: str) -> str:

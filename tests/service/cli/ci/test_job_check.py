@@ -168,6 +168,13 @@ async def test_a_report_that_cannot_be_read_blocks(check: JobCheck) -> None:
         ((PASSED,), 3, True),
         ((FAILED,), 3, False),
         ((FAILED,), 0, False),
+        # `timeout`, a command that is not there, and one that a signal has ended.
+        ((FAILED,), 124, True),
+        ((FAILED,), 127, True),
+        ((FAILED,), 139, True),
+        ((FAILED,), 255, False),
+        # Some runners return the number of failed tests.
+        ((FAILED,) * 130, 130, False),
     ],
 )
 async def test_a_crash_of_the_test_command_blocks(
@@ -175,6 +182,31 @@ async def test_a_crash_of_the_test_command_blocks(
 ) -> None:
     await quarantine(door, "b")
     await check(f"--test-exit-code={exit_code}", cases=cases, code=int(blocked))
+
+
+@pytest.mark.parametrize(("exit_code", "blocked"), [(0, False), (1, False), (2, True), (139, True)])
+async def test_what_says_that_tests_failed_can_be_given(
+    door: FrontDoor, check: JobCheck, exit_code: int, blocked: bool
+) -> None:
+    await quarantine(door, "b")
+    options = (f"--test-exit-code={exit_code}", "--failure-exit-code=1")
+    result = await check(*options, cases=(FAILED,), code=int(blocked))
+    if blocked:
+        assert result.stdout.endswith(
+            f"blocked: the test command exited with {exit_code},"
+            " which does not say that tests failed\n"
+        )
+    # Two runners in one job.
+    await check(*options, "--failure-exit-code=139", cases=(FAILED,), code=int(exit_code == 2))
+
+
+async def test_a_suite_that_fails_without_a_failed_test_blocks(
+    door: FrontDoor, check: JobCheck
+) -> None:
+    await quarantine(door, "b")
+    result = await check(cases=(f"{PASSED}<error message='cannot be loaded'/>", FAILED), code=1)
+    assert "outside of its test cases: cannot be loaded" in result.stderr
+    assert result.stdout.endswith("blocked: reports or results were refused: 1\n")
 
 
 @pytest.mark.parametrize("sample", ["pytest__junit.fail.xml"])

@@ -106,8 +106,10 @@ _INGEST_ANSWERS: Final[Mapping[str, type[Schema]]] = {
 _STATUSES: Final = (400, 403, 404, 409, 414, 422, 429, 503)
 _WRITE_STATUSES: Final = (400, 403, 404, 413, 414, 415, 422, 429, 503)
 _WITH_RETRY_AFTER: Final = frozenset({429, 503})
-# The headers of every response to a credential.
+# The headers of every response to a credential, and those of one that is given before.
 _EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
+_BEFORE: Final = ("X-Request-Id",)
+_BEFORE_CREDENTIAL: Final = frozenset({414})
 
 # The component of the optional header `ETag` of lists that can be streamed.
 _ETAG_OF_PAGES: Final = "ETag-of-pages"
@@ -348,7 +350,10 @@ def _problems(statuses: Sequence[int]) -> dict[str, Any]:
             TITLES[status],
             "InvalidRequest" if status == 422 else "Problem",
             PROBLEM_TYPE,
-            [*_EVERYWHERE, *(["Retry-After"] if status in _WITH_RETRY_AFTER else [])],
+            [
+                *(_BEFORE if status in _BEFORE_CREDENTIAL else _EVERYWHERE),
+                *(["Retry-After"] if status in _WITH_RETRY_AFTER else []),
+            ],
         )
         for status in statuses
     }

@@ -27,8 +27,8 @@ def backup(file: Path, force: bool) -> None:
     """Back up the embedded store to FILE, while the service runs.
 
     The backup contains every write acknowledged before the command started. It is verified
-    before it appears under its name. It contains the cursor secret and the hashes of keys, so
-    only its owner can read it.
+    before it appears under its name. It contains the cursor secret, the hashes of keys, and
+    the URLs and secrets of webhooks, so only its owner can read it.
     """
     from indexing.store.sqlite.backup import back_up
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from environs import Env, EnvValidationError
 from marshmallow import ValidationError
+from marshmallow.fields import Boolean
 from marshmallow.validate import OneOf, Range, Regexp
 
 from indexing.errors import MergewatchError
@@ -198,7 +199,12 @@ def _number(low: int, high: int) -> Callable[[Env, str, int], int]:
 
 
 def _switch(env: Env, name: str, default: bool) -> bool:  # noqa: FBT001 - the shape of a reader
-    return env.bool(name, default) if env.str(name, "") else default
+    def check(text: str) -> None:
+        if text and text not in Boolean.truthy | Boolean.falsy:
+            raise ValidationError("Must be true or false.")
+
+    text = env.str(name, "", validate=check)
+    return text in Boolean.truthy if text else default
 
 
 def _choice(choices: type[LogLevel | LogFormat]) -> Callable[[Env, str, Any], Any]:
@@ -253,7 +259,9 @@ DECLARATIONS: Final = (
     Declaration(
         "port", "8080", "The port to listen on; 0 takes any free port.", _number(0, MAX_PORT)
     ),
-    Declaration("workers", "1", "The number of serving processes.", _number(1, MAX_WORKERS)),
+    Declaration(
+        "workers", "1", "The number of serving processes, 1 to 64.", _number(1, MAX_WORKERS)
+    ),
     Declaration(
         "secret",
         "unset",
@@ -271,14 +279,15 @@ DECLARATIONS: Final = (
     Declaration(
         "retention_days",
         "90",
-        "The days of events and executions that `mergewatch index prune` keeps.",
+        "The days of events and executions that `mergewatch index prune` keeps, 1 to 36,500.",
         _number(1, MAX_RETENTION_DAYS),
     ),
     Declaration(
         "rollup_days",
         "730",
-        "The days of the daily figures of tests that `mergewatch index prune` keeps. They outlive "
-        "executions; with less than `MERGEWATCH_RETENTION_DAYS`, both are kept for the same time.",
+        "The days of the daily figures of tests that `mergewatch index prune` keeps, 1 to 36,500. "
+        "They outlive executions; with less than `MERGEWATCH_RETENTION_DAYS`, both are kept for "
+        "the same time.",
         _number(1, MAX_RETENTION_DAYS),
     ),
     Declaration(

@@ -6,9 +6,9 @@ from marshmallow import EXCLUDE, Schema
 from marshmallow.validate import Length
 
 from indexing.models.quarantines import MAX_OWNER_LENGTH, MAX_REASON_LENGTH
-from indexing.names import check_stored_name, check_text
+from indexing.names import STORED_NAME_MAX_BYTES, check_stored_name, check_text
 from indexing.timestamps import parse_timestamp
-from service.schemas.limits import check_stored_glob
+from service.schemas.limits import MAX_VALUE_LENGTH, check_stored_glob
 from service.schemas.parsed import Parsed
 
 
@@ -25,7 +25,12 @@ class QuarantineBody(Schema):
     test_name = Parsed(
         check_stored_name,
         required=True,
-        metadata={"description": "The full name of the test.", "minLength": 1},
+        metadata={
+            "description": "The full name of the test.",
+            "minLength": 1,
+            # In UTF-8; a character has at least one byte.
+            "maxLength": STORED_NAME_MAX_BYTES,
+        },
     )
     reason = Parsed(
         check_text,
@@ -36,7 +41,10 @@ class QuarantineBody(Schema):
         check_stored_glob,
         load_default=None,
         allow_none=True,
-        metadata={"description": "A branch, or a pattern with * and ?; all branches without it."},
+        metadata={
+            "description": "A branch, or a pattern with * and ?; all branches without it.",
+            "maxLength": MAX_VALUE_LENGTH,
+        },
     )
     owner = Parsed(
         check_text,

@@ -34,7 +34,7 @@ def check_glob(glob: str) -> str:
     if len(glob) > MAX_VALUE_LENGTH:
         raise InvalidValueError(f"must have at most {MAX_VALUE_LENGTH} characters")
     if glob.count("*") > MAX_STARS or count_cost(glob) > MAX_GLOB_COST:
-        raise InvalidValueError(f"must have at most {MAX_STARS} '*' and fewer other wildcards")
+        raise InvalidValueError(f"must have at most {MAX_STARS} '*' and {MAX_GLOB_COST} wildcards")
     return glob
 
 

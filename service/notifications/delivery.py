@@ -1,19 +1,18 @@
 """Sends one request to the receiver of a webhook, and interprets the response.
 
-It follows no redirects, uses no proxy, and connects only to addresses that the setting allows.
-Each address is checked right before connecting to it, so DNS rebinding cannot bypass the check.
+It follows no redirects, uses no proxy, and connects only to addresses that the setting allows
+(`connections.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 from standardwebhooks.webhooks import Webhook as Signer
@@ -21,13 +20,15 @@ from yarl import URL
 
 from indexing.models.notifications import Webhook
 from service.config.reach import Reach
+from service.notifications.connections import AddressRefusedError, ReceiverConnector
 from service.notifications.messages import Message
 
 TOTAL_SECONDS: Final = 10.0
 # How long to read the body of a response, after its status is known.
 DRAIN_SECONDS: Final = 1.0
 CONNECT_SECONDS: Final = 5.0
-# Up to this many bytes of a response are read, and ignored, so that the connection can be reused.
+# Up to this many bytes of a response are read, and ignored, so that a receiver that still writes it
+# sees no reset.
 MAX_ANSWER_BYTES: Final = 16 * 1024
 # A longer Retry-After is cut to this, so that a receiver cannot stop its notifications.
 MAX_RETRY_AFTER: Final = 3_600.0
@@ -58,10 +59,6 @@ class Attempt:
     retry_after: float = 0.0
 
 
-class AddressRefusedError(OSError):
-    """The setting does not allow connections to this address."""
-
-
 class Delivery:
     """The HTTP client that sends notifications; it must be closed."""
 
@@ -71,10 +68,9 @@ class Delivery:
     @classmethod
     def open(cls, reach: Reach) -> Delivery:
         """Return a client that connects only to addresses within `reach`."""
-        connector = aiohttp.TCPConnector(use_dns_cache=False, socket_factory=_guard(reach))
         return cls(
             aiohttp.ClientSession(
-                connector=connector,
+                connector=ReceiverConnector(reach),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": f"mergewatch/{version('mergewatch')}"},
                 timeout=aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS),
@@ -126,15 +122,9 @@ def _read_attempt(response: aiohttp.ClientResponse, now: datetime) -> Attempt:
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
-    """Read the body, so that the connection can be used again; close it if that fails."""
-    try:
+    with suppress(aiohttp.ClientError, OSError, ValueError):
         async with asyncio.timeout(DRAIN_SECONDS):
             await response.content.read(MAX_ANSWER_BYTES)
-    except (aiohttp.ClientError, OSError, ValueError):
-        response.close()
-    else:
-        if not response.content.at_eof():
-            response.close()
 
 
 def _sign(webhook: Webhook, message: Message, now: datetime) -> dict[str, str]:
@@ -157,13 +147,3 @@ def _retry_after(response: aiohttp.ClientResponse, now: datetime) -> float:
 
     seconds = read_retry_after(text, now)
     return min(max(seconds or 0.0, 0.0), MAX_RETRY_AFTER)
-
-
-def _guard(reach: Reach) -> Callable[[Any], socket.socket]:
-    def connect_to(address: Any) -> socket.socket:
-        family, kind, protocol, _, where = address
-        if not reach.allows(str(where[0])):
-            raise AddressRefusedError("the address is not allowed")
-        return socket.socket(family, kind, protocol)
-
-    return connect_to

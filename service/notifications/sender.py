@@ -38,6 +38,8 @@ LAST_WRITE_SECONDS: Final = 1.0
 
 # Sent notifications are removed in batches of this size; a kill can repeat one batch.
 BATCH: Final = 20
+# How often a batch that takes long checks that its webhook was not removed.
+RECHECKED_EVERY: Final = timedelta(seconds=1)
 # The lines of one message for Slack, which accepts about one message a second.
 LINES: Final = 20
 # How many webhooks have a turn at once. One that has sent for this long queues for its next turn.
@@ -208,11 +210,17 @@ class NotificationSender:
     ) -> None:
         """Send until the batch is done, its time is over or a request fails; record the results."""
         sent: list[uuid.UUID] = []
+        checked_at = self._clock()
         try:
             # However slow the store is, a turn sends one message.
             while len(sent) < len(batch) and (not sent or self._clock() < end):
                 if not await self._holds_lease():
                     return
+                if self._clock() - checked_at >= RECHECKED_EVERY:
+                    # What was sent is still in the outbox, unless all of it was removed.
+                    if not await self._store.list_outbox(webhook.id, 1):
+                        return
+                    checked_at = self._clock()
                 part = _next_part(webhook, receiver, batch[len(sent) :])
                 message = self._write(webhook, part)
                 attempt = await self._delivery.send(webhook, message, self._clock())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 
 import aiohttp
@@ -151,6 +151,47 @@ async def test_only_the_beginning_of_a_large_response_is_read(
     receiver.answer = lambda: web.Response(body=b"a" * (100 * MAX_ANSWER_BYTES))
     for _ in range(2):
         assert (await client.send(webhook_at(receiver.url), MESSAGE, NOON)).result is Result.SENT
+
+
+EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+async def test_informational_responses_are_passed_over(client: Delivery) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(MESSAGE.body)
+        writer.write(10 * EARLY_HINTS + OK)
+        writer.close()
+
+    async with listening(answer) as url:
+        assert (await client.send(webhook_at(url), MESSAGE, NOON)).result is Result.SENT
+
+
+async def test_endless_informational_responses_end_the_attempt(client: Delivery) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(MESSAGE.body)
+        with suppress(OSError):
+            while True:
+                writer.write(1_000 * EARLY_HINTS)
+                await writer.drain()
+        writer.close()
+
+    async with listening(answer) as url:
+        attempt = await client.send(webhook_at(url), MESSAGE, NOON)
+    # Not because its time was over.
+    assert attempt == Attempt(Result.FAILED, "ServerDisconnectedError")
+
+
+async def test_a_receiver_may_close_its_connection_after_each_response(client: Delivery) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(MESSAGE.body)
+        # It does not say so.
+        writer.write(OK)
+        writer.close()
+
+    async with listening(answer) as url:
+        for _ in range(20):
+            assert (await client.send(webhook_at(url), MESSAGE, NOON)).result is Result.SENT
 
 
 @pytest.mark.parametrize(

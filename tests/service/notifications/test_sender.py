@@ -53,6 +53,23 @@ async def test_notifications_are_sent_once_and_in_order(store: Store) -> None:
     assert [each.id for each in receiver.taken] == [str(each.id) for each in waiting]
 
 
+async def test_a_webhook_that_is_removed_gets_at_most_one_more_message(store: Store) -> None:
+    webhook = await add_webhook(store)
+    await break_tests(store, [f"test {number}" for number in range(BATCH)])
+    clock = Clock()
+
+    class Slow(Scripted):
+        async def send(self, to: Webhook, message: Message, now: datetime) -> Attempt:
+            if len(self.taken) == 2:
+                await store.remove_webhook(WIDGETS, webhook.id)
+            clock.now += timedelta(milliseconds=500)
+            return await super().send(to, message, now)
+
+    receiver = Slow()
+    await NotificationSender(store, receiver, clock=clock).look()
+    assert len(receiver.taken) in (3, 4)
+
+
 @pytest.mark.slow
 async def test_ten_thousand_changes_survive_an_outage_of_an_hour(store: Store) -> None:
     async with receiving() as receiver, AsyncExitStack() as stack:

@@ -14,7 +14,7 @@ from indexing.models.quarantines import Actor, ActorKind
 from indexing.models.tests import IdentityKey, TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.output import visible
+from service.cli.output import confirm, visible
 from service.schemas.limits import check_stored_glob
 
 _ROWS_A_PAGE: Final = 1_000
@@ -59,7 +59,7 @@ def confirm_names(action: str, names: Sequence[str], noun: str, *, yes: bool) ->
     The question counts the names as `noun`: a test may have several quarantines.
 
     Raises:
-        click.ClickException: there are no tests.
+        click.ClickException: there are no tests, or nobody to ask.
         click.Abort: the user declines.
     """
     if not names:
@@ -69,4 +69,4 @@ def confirm_names(action: str, names: Sequence[str], noun: str, *, yes: bool) ->
     if len(names) > _SHOWN_NAMES:
         click.echo(f"  and {len(names) - _SHOWN_NAMES:,} more", err=True)
     if not yes:
-        click.confirm(f"{action} {len(names):,} {noun}?", abort=True, err=True)
+        confirm(f"{action} {len(names):,} {noun}?")

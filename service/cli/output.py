@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,18 @@ _SECONDS_BETWEEN_LINES: Final = 2.0
 
 # Most refusals of a file have one reason, so a screenful is enough.
 _SHOWN_REFUSALS: Final = 20
+
+
+def confirm(question: str) -> None:
+    """Ask a question on standard error; go on only if the user says yes.
+
+    Raises:
+        click.Abort: the user says no, or nothing.
+        click.ClickException: there is no standard input.
+    """
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed, so --yes has to confirm this")
+    click.confirm(question, abort=True, err=True)
 
 
 class Meter(Protocol):

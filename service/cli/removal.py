@@ -12,7 +12,7 @@ from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount, Store
-from service.cli.output import format_moment, judging_steps, progress_meters
+from service.cli.output import confirm, format_moment, judging_steps, progress_meters
 from service.cli.parameters import STORED_NAME, optional_repository_option, repository_option
 from service.cli.running import now, with_store
 
@@ -130,4 +130,4 @@ def _describe(extent: SelectionExtent) -> str:
 
 def _confirm(yes: bool) -> None:
     if not yes:
-        click.confirm("Continue? (--yes skips this question)", abort=True, err=True)
+        confirm("Continue? (--yes skips this question)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,14 +15,17 @@ from indexing.models.notifications import MAX_SECRET_BYTES, MAX_URL_LENGTH, MIN_
 # RFC 3986, section 2: URLs percent-encode every other character.
 _CHARACTERS: Final = re.compile("[!-~]+")
 _PREFIX: Final = "whsec_"
+# No domain ends in a number, so such a host is another spelling of an address, as `127.1`. What it
+# means depends on the program that reads it.
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
 
 
 def parse_url(text: str) -> str:
     """Check the URL of a receiver. Errors do not repeat it, because it may be a secret.
 
     Raises:
-        InvalidValueError: it is not an http or https URL, is too long, or contains credentials or
-            a fragment.
+        InvalidValueError: it is not an http or https URL, is too long, contains credentials or a
+            fragment, or abbreviates an IP address.
     """
     text = text.strip()
     try:
@@ -33,9 +37,20 @@ def parse_url(text: str) -> str:
         raise InvalidValueError(
             f"the URL must be http or https, with a host, in at most {MAX_URL_LENGTH:,} characters"
         )
+    host = parts.hostname or ""
+    if _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) and not _is_address(host):
+        raise InvalidValueError("the host of the URL must be a name, or an IP address in full")
     if "@" in parts.netloc or parts.fragment:
         raise InvalidValueError("the URL must have no credentials and no fragment")
     return text
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_secret(text: str) -> bytes:

@@ -204,5 +204,6 @@ def _journal_mode(connection: sqlite3.Connection) -> str:
 
 
 def _path_of(connection: sqlite3.Connection) -> str:
-    path: str = connection.execute("PRAGMA database_list").fetchone()[2]
-    return path
+    # As bytes, because a path need not be UTF-8.
+    query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
+    return os.fsdecode(connection.execute(query).fetchone()[0] or b"")

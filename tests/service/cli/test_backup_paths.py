@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,3 +51,15 @@ def test_a_backup_takes_no_name_of_a_companion_file_of_the_store(
         assert "companion file of the store" in told
         assert list(store.parent.iterdir()) == [store]
     command("index", "backup", str(tmp_path / target.name))
+
+
+def test_a_path_need_not_be_utf_8(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / os.fsdecode(b"a\xff")
+    monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(odd))
+    command("repository", "set", "acme/widgets")
+    command("index", "backup", str(odd) + ".bak")
+    monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(odd) + ".new")
+    command("index", "restore", str(odd) + ".bak")
+    assert "acme/widgets" in command("repository", "list").stdout

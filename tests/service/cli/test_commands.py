@@ -1,4 +1,4 @@
-"""The root of the command line: the commands it lists, and the modules it loads for that."""
+"""The root of the command line: the commands it lists, the modules it loads, its questions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 import pytest
 
 from service.cli.commands import COMMANDS, main
+from service.cli.output import confirm
 
 # A command that only shows its help does not need them, and they take longest to load.
 HEAVY = ("aiohttp", "marshmallow", "structlog", "lxml", "rich", "indexing.store", "uvloop")
@@ -77,3 +78,9 @@ def test_a_full_disk_behind_standard_output_is_one_line(
             program, env={**os.environ, **settings}, stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert (done.returncode, done.stderr) == (1, "Error: writing failed: No space left on device\n")
+
+
+def test_without_standard_input_nothing_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(click.ClickException, match="--yes"):
+        confirm("Go on?")

@@ -142,6 +142,11 @@ def test_no_body_is_larger_than_receivers_have_to_take(text: str) -> None:
         "https://a.example/" + "a" * 2_048,
         "file:///etc/passwd",
         "hooks.example",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://127.0.0.1./",
+        "http://0x7f.1:8080/",
+        "http://a.0x/",
     ],
 )
 def test_an_invalid_url_is_refused_without_repeating_it(url: str) -> None:
@@ -154,6 +159,8 @@ def test_a_url_may_come_from_a_file_and_is_shown_without_its_path() -> None:
     url = parse_url("https://hooks.example:8443/T000/B000/hush\n")
     assert url == "https://hooks.example:8443/T000/B000/hush"
     assert host_of(url) == "https://hooks.example:8443"
+    for host in ("127.0.0.1", "[::1]", "1.example", "example.", "x0.0x.a1"):
+        assert parse_url(f"https://{host}/") == f"https://{host}/"
 
 
 @pytest.mark.parametrize("text", ["", "short", "whsec_c2hvcnQ=", "!" * 40, "YQ==" * 40])

@@ -82,7 +82,10 @@ def _redirect_to_sign_in(page: PageContext) -> web.Response:
     target = _sign_in_at(page, ended)
     # Relative to the dashboard, because a proxy may strip a prefix of the path.
     within = request.raw_path.removeprefix(UI_PREFIX)
-    if request.method == "GET" and within:
+    if request.method == "POST":
+        # To the page of the form, whose address is that of the form without its last part.
+        within = within.partition("?")[0].rpartition("/")[0]
+    if within:
         leading_back = _sign_in_at(page, f"next={quote(within, safe='')}", ended)
         if len(leading_back) <= _MAX_LOCATION:
             target = leading_back

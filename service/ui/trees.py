@@ -12,6 +12,8 @@ from service.ui.formats import show_briefly, show_count, show_text
 # A value nested deeper than this is shown as JSON, because screens are too narrow for more levels.
 MAX_DEPTH: Final = 10
 _LONG_KEY: Final = 200
+# How many members of a list a preview shows.
+_LISTED: Final = 3
 _LONG_URL: Final = 1_000
 
 
@@ -67,15 +69,23 @@ def draw_tree(value: Any, budget: Budget, depth: int = 0) -> list[Node]:
 
 
 def preview(value: Mapping[str, Any], members: int = 6, length: int = 60) -> list[tuple[str, str]]:
-    """Return name and text of the first members that are not null, objects or lists."""
+    """Return name and text of the first members that are not null or empty."""
     found = []
     for key, member in value.items():
-        if member is None or isinstance(member, dict | list):
+        if member is None or member in ({}, []):
             continue
-        found.append((show_briefly(key, length), show_briefly(_text_of(member), length)))
+        found.append((show_briefly(key, length), show_briefly(_summarise(member), length)))
         if len(found) == members:
             break
     return found
+
+
+def _summarise(value: Any) -> str:
+    """Return a value in one line: the first texts of a list, and the size of what has no text."""
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        shown = ", ".join(_text_of(each) for each in value[:_LISTED])
+        return shown if len(value) <= _LISTED else f"{shown} and {len(value) - _LISTED} more"
+    return _size_of(value) if isinstance(value, dict | list) else _text_of(value)
 
 
 def _members(value: Any) -> Iterator[tuple[str, Any]]:

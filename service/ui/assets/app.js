@@ -88,12 +88,21 @@
   };
   setInterval(tell, 10_000);
 
-  // A part that is being loaded looks so, and stays if no answer comes.
+  // A part that is being loaded looks so, and stays if no answer comes. One that opens is loaded
+  // until it has come.
   document.addEventListener("htmx:beforeRequest", (event) => {
+    const part = event.detail.elt;
+    if (part.matches("[data-once]") && (part.dataset.once === "loaded" || !part.open)) {
+      event.preventDefault();
+      return;
+    }
     event.detail.target.setAttribute("aria-busy", "true");
   });
   document.addEventListener("htmx:afterRequest", (event) => {
     event.detail.target.removeAttribute("aria-busy");
+    if (event.detail.successful && event.detail.elt.matches("[data-once]")) {
+      event.detail.elt.dataset.once = "loaded";
+    }
     document.getElementById("unanswered")?.remove();
   });
   document.addEventListener("htmx:sendError", (event) => {
@@ -112,11 +121,13 @@
     tell();
   });
 
-  document.addEventListener("change", (event) => {
-    const form = event.target.closest("form");
-    const told = form?.querySelector("[data-chosen]");
-    if (told == null) return;
-    const chosen = form.querySelectorAll("input[name=id]:checked").length;
+  const countChosen = () => {
+    const told = document.querySelector("[data-chosen]");
+    if (told === null) return;
+    const chosen = told.closest("form").querySelectorAll("input[name=id]:checked").length;
     told.textContent = chosen === 0 ? "Choose tests, then" : `${chosen} chosen`;
-  });
+  };
+  document.addEventListener("change", countChosen);
+  // A page from the browser's history may still have chosen tests.
+  window.addEventListener("pageshow", countChosen);
 })();

@@ -68,6 +68,12 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     )
 
 
+async def lead_back(page: PageContext, _: Principal) -> web.StreamResponse:
+    """GET the address of the form, which was refused."""
+    info = page.request.match_info
+    return page.go_to(page.link(info["owner"], info["repository"], "quarantines"))
+
+
 async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     """POST /ui/{owner}/{repository}/quarantines/end: end the selected quarantines."""
     api = page.open_api(principal)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote_plus
 
@@ -31,6 +32,7 @@ from service.routes import (
 from service.schemas.limits import RANGE_DAYS
 from service.ui.api import Api, ApiAnswer
 from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, draw_durations, spread_labels
+from service.ui.formats import show_briefly
 from service.ui.forms import Fields, first, read_form
 from service.ui.page_context import PageContext
 from service.ui.queries import (
@@ -96,6 +98,11 @@ async def show_failure(page: PageContext, principal: Principal) -> web.StreamRes
     return await page.show("failure.html", tab="tests", failure=found.value, test=detail.value)
 
 
+async def lead_back(page: PageContext, _: Principal) -> web.StreamResponse:
+    """GET the address of a form that was refused, which shows the page of the test."""
+    return page.go_to(_place_of(page) + "#quarantine")
+
+
 async def quarantine(page: PageContext, principal: Principal) -> web.StreamResponse:
     """POST /ui/{owner}/{repository}/tests/{test_id}/quarantine."""
     api = page.open_api(principal)
@@ -142,7 +149,7 @@ async def _show(
     ]
     # Each list keeps the page of the other.
     of_failures = only(pairs, (_FAILURES_CURSOR,))
-    answers, durations = await asyncio.gather(
+    found = asyncio.gather(
         asyncio.gather(
             api.get(GET_TEST, path),
             _read_health(api, path),
@@ -157,6 +164,12 @@ async def _show(
         ),
         _read_durations(page, api, only(pairs, _JOB_FILTERS)),
     )
+    try:
+        answers, durations = await found
+    except Problem as problem:
+        if problem.status == HTTPStatus.NOT_FOUND:
+            await _explain_missing(api, path, write_pairs(of_test))
+        raise
     detail, health, failures, executions, quarantines, history = answers
     place = _place_of(page)
     conclusion = first_of(pairs, "conclusion")
@@ -207,6 +220,17 @@ async def _show(
         wrong=wrong,
         form=form or {},
     )
+
+
+async def _explain_missing(api: Api, path: Mapping[str, str], query: str) -> None:
+    """Raise a `Problem` that names the test, if it is quarantined but no result is known."""
+    found = await api.get(LIST_QUARANTINES, path, query)
+    for row in found.value["quarantined_tests"]:
+        raise Problem(
+            HTTPStatus.NOT_FOUND,
+            f"no result of {show_briefly(row['test_name'])} is known, so it has no page; if that is"
+            " how its reports spell it, its quarantine waits for the first result",
+        )
 
 
 async def _read_health(api: Api, path: Mapping[str, str]) -> ApiAnswer:

@@ -11,10 +11,11 @@ from playwright.async_api import Route, expect
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
-from tests.builders import WIDGETS
+from indexing.models.quarantines import QuarantineRequest
+from tests.builders import WIDGETS, after
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG
-from tests.service.ui.shown import BROKEN, FLAKY, load_shown, page_of
+from tests.service.ui.shown import BROKEN, FLAKY, SECRET_OF_TRACE, load_shown, page_of
 from tests.service.ui.signed_in import sign_in
 from tests.service.ui.visitor import Visitor
 from tests.waiting import until
@@ -84,6 +85,56 @@ async def test_a_list_says_that_it_is_loaded_and_that_no_answer_came(
     await expect(results.get_by_role("link", name=BROKEN)).to_have_count(0)
     await expect(results).not_to_have_attribute("aria-busy", "true")
     await expect(told).to_have_count(0)
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_failure_that_could_not_be_loaded_is_loaded_when_it_is_opened_again(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    page = visitor.page
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    await visitor.sign_in()
+    await visitor.go(page_of(FLAKY))
+    message = page.get_by_text("expected 5, got 11")
+    await page.route("**/failures/*", lambda route: route.abort())
+    visitor.refusals += 1
+    await message.click()
+    await expect(page.get_by_role("alert")).to_have_text(re.compile("The service did not answer"))
+    await until(lambda: len(visitor.wrong) == 3)
+    visitor.wrong[:] = [each for each in visitor.wrong if not each.startswith("console: htmx:")]
+
+    await page.unroute_all()
+    await message.click()
+    await message.click()
+    await expect(page.get_by_text(SECRET_OF_TRACE)).to_be_visible()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    # It stays, however often it is opened.
+    for _ in range(2):
+        await message.click()
+    await expect(page.get_by_text(SECRET_OF_TRACE)).to_be_visible()
+    assert len([each for each in requested if "/failures/" in each]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="session")
+async def test_no_other_test_is_chosen_after_going_back(site: FrontDoor, visitor: Visitor) -> None:
+    await load_shown(site.store)
+    for name in (BROKEN, FLAKY):
+        await site.store.add_quarantine(WIDGETS, QuarantineRequest(name, "r"), after(days=-1))
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets/quarantines")
+    boxes = page.get_by_role("checkbox")
+    await boxes.nth(1).check()
+    await expect(page.get_by_text("1 chosen")).to_be_visible()
+    await visitor.go(page_of(BROKEN))
+    await page.go_back()
+    await expect(boxes).to_have_count(2)
+    assert [await box.is_checked() for box in await boxes.all()] == [False, False]
+    await expect(page.get_by_text("Choose tests, then")).to_be_visible()
 
 
 async def test_an_error_keeps_the_case_of_what_it_names(door: FrontDoor) -> None:

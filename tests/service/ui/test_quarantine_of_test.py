@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 import pytest
 
@@ -12,6 +13,8 @@ from tests.service.front_door import FrontDoor
 from tests.service.ui.shown import FLAKY, load_shown, page_of
 from tests.service.ui.signed_in import read, sign_in
 from tests.service.ui.test_sessions import Client
+
+QUARANTINES = "/ui/acme/widgets/quarantines"
 
 
 @pytest.fixture
@@ -52,3 +55,52 @@ async def test_quarantines_for_more_than_a_hundred_branches_are_on_their_own_pag
     panel = panel_of(await read(client, page_of(FLAKY)))
     assert panel.count("Owner nobody") == 100
     assert "The first 100; the rest is on the page of quarantines" in panel
+
+
+async def test_a_quarantine_of_one_branch_leaves_room_for_others(client: Client) -> None:
+    store, place = client.door.store, page_of(FLAKY)
+    await store.add_quarantine(WIDGETS, QuarantineRequest(FLAKY, "r", "release/*"), after(days=-1))
+    page = await read(client, place)
+    assert 'href="#quarantine"' in page
+    assert "On every other branch, a failure stops a merge." in panel_of(page)
+    sent = {"csrf": await client.proof(place), "reason": "r", "branch": "main"}
+    assert (await client.post(f"{place}/quarantine", sent)).status == 303
+    panel = panel_of(await read(client, place))
+    assert "Branch release/*" in panel
+    assert "Branch main" in panel
+
+    await store.add_quarantine(WIDGETS, QuarantineRequest(FLAKY, "r"), after(days=-1))
+    page = await read(client, place)
+    assert 'href="#quarantine"' not in page
+    assert "a failure stops a merge" not in panel_of(page)
+
+
+async def test_a_test_that_is_only_quarantined_is_named(client: Client) -> None:
+    await client.door.store.add_quarantine(
+        WIDGETS, QuarantineRequest("never::seen", "r"), after(days=-1)
+    )
+    answer = await client.get(page_of("never::seen"))
+    assert answer.status == 404
+    assert b"No result of never::seen is known" in answer.body
+    assert b"There is no such test" in (await client.get(page_of("never::heard"))).body
+
+
+async def test_the_address_of_a_refused_form_leads_to_its_page(client: Client) -> None:
+    place = page_of(FLAKY)
+    refused = await client.post(f"{place}/quarantine", {"csrf": await client.proof(place)})
+    assert refused.status == 422
+    again = await client.get(f"{place}/quarantine")
+    assert (again.status, again.headers["Location"]) == (303, f"{place}#quarantine")
+    again = await client.get(f"{QUARANTINES}/end")
+    assert (again.status, again.headers["Location"]) == (303, QUARANTINES)
+
+
+@pytest.mark.parametrize("form", [f"{page_of(FLAKY)}/quarantine", f"{QUARANTINES}/end"])
+async def test_a_form_that_is_sent_too_late_leads_back_to_its_page(
+    client: Client, form: str
+) -> None:
+    client.cookies.clear()
+    answer = await client.post(form, {"reason": "r"})
+    assert answer.status == 303
+    target = unquote(answer.headers["Location"])
+    assert target == f"/ui/sign-in?next={form.rpartition('/')[0].removeprefix('/ui/')}"

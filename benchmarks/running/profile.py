@@ -16,8 +16,9 @@ from typing import Final
 _LOOKS_A_SECOND: Final = 200
 _FRAME: Final = re.compile(r"(?P<function>.+) \((?P<file>[^()]*)\)")
 _PACKAGES: Final = "site-packages/"
-# Where a thread of a pool waits for work. py-spy takes it for a running one.
-_IDLE: Final = re.compile(r"_worker \([^()]*concurrent/futures/thread\.py(:\d+)?\)")
+# Where each thread begins but the main one, which answers requests. Those of a pool wait, which
+# py-spy takes for work, or do what no request waits for.
+_THREAD: Final = re.compile(r"(Thread\.)?_bootstrap \([^()]*threading\.py(:\d+)?\)")
 
 
 class ProfileError(RuntimeError):
@@ -60,14 +61,14 @@ def profile(pid: int, seconds: int, most: int = 8) -> Profile:
 
 
 def summarise(folded: Iterable[str], most: int) -> Profile:
-    """Sum up stacks, each a line of `outermost;…;innermost count`, without idle threads. Pure."""
+    """Sum up stacks, each a line of `outermost;…;innermost count`, of the main thread. Pure."""
     itself: Counter[str] = Counter()
     within: Counter[str] = Counter()
     total = 0
     for line in folded:
         stack, _, count = line.rpartition(" ")
         frames = stack.split(";")
-        if _IDLE.fullmatch(frames[-1]):
+        if _THREAD.fullmatch(frames[0]):
             continue
         looks = int(count)
         total += looks

@@ -101,9 +101,9 @@ def test_a_profile_has_own_and_cumulative_time() -> None:
     )
 
 
-def test_a_profile_leaves_out_threads_that_wait_for_work() -> None:
-    waiting = "_bootstrap (threading.py:966);_worker (/usr/lib/concurrent/futures/thread.py:81) 90"
-    folded = [waiting, "main (/x/service/server.py:1) 3", "read (/x/service/server.py:7) 1"]
+def test_a_profile_is_of_the_main_thread() -> None:
+    beside = "Thread._bootstrap (/usr/lib/threading.py:966);_worker (/usr/lib/thread.py:81) 90"
+    folded = [beside, "main (/x/service/server.py:1) 3", "read (/x/service/server.py:7) 1"]
     assert summarise(folded, most=2).itself == (
         Share("main in service/server.py", 0.75),
         Share("read in service/server.py", 0.25),

@@ -92,7 +92,7 @@
   // until it has come.
   document.addEventListener("htmx:beforeRequest", (event) => {
     const part = event.detail.elt;
-    if (part.matches("[data-once]") && (part.dataset.once === "loaded" || !part.open)) {
+    if (part.matches("[data-load-once]") && (part.dataset.loadOnce === "done" || !part.open)) {
       event.preventDefault();
       return;
     }
@@ -100,8 +100,8 @@
   });
   document.addEventListener("htmx:afterRequest", (event) => {
     event.detail.target.removeAttribute("aria-busy");
-    if (event.detail.successful && event.detail.elt.matches("[data-once]")) {
-      event.detail.elt.dataset.once = "loaded";
+    if (event.detail.successful && event.detail.elt.matches("[data-load-once]")) {
+      event.detail.elt.dataset.loadOnce = "done";
     }
     document.getElementById("unanswered")?.remove();
   });

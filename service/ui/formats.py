@@ -89,6 +89,16 @@ def start_sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def shorten_name(text: str) -> str:
+    """Return a name without the middle if it is very long, with invisible characters escaped.
+
+    The end stays, which tells names apart.
+    """
+    if len(text) > _BRIEF:
+        text = f"{text[: _BRIEF // 2]}…{text[-_BRIEF // 2 :]}"
+    return show_text(text)
+
+
 def show_briefly(text: str, length: int = _BRIEF) -> str:
     """Return the beginning of a text, with invisible characters escaped."""
     return show_text(text) if len(text) <= length else f"{show_text(text[:length])}…"
@@ -106,11 +116,9 @@ class NameParts:
 def split_name(text: str, *, brief: bool = True) -> NameParts:
     """Split a name into parts, with invisible characters escaped.
 
-    With `brief`, the middle of a very long name is left out.
+    With `brief`, it is shortened as in `shorten_name`.
     """
-    if brief and len(text) > _BRIEF:
-        text = f"{text[: _BRIEF // 2]}…{text[-_BRIEF // 2 :]}"
-    shown = show_text(text)
+    shown = shorten_name(text) if brief else show_text(text)
     found = _PARAMETERS.search(shown)
     end = len(shown) if found is None else found.start()
     ends = [shown.rfind(each, 0, end) + len(each) for each in _SEPARATORS if each in shown[:end]]

@@ -70,6 +70,7 @@ def _environment() -> Environment:
         number=formats.show_number,
         ratio=formats.show_ratio,
         reason=formats.show_reason,
+        short_name=formats.shorten_name,
         sentence=formats.start_sentence,
         split_name=formats.split_name,
         strip=formats.draw_strip,

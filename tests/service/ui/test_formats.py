@@ -15,6 +15,7 @@ from service.ui.formats import (
     NameParts,
     draw_strip,
     indent_json,
+    shorten_name,
     show_age,
     show_briefly,
     show_duration,
@@ -50,6 +51,12 @@ def test_a_list_shows_no_more_of_a_name_than_there_is_room_for() -> None:
     parts = split_name("head." + "x" * 8_000 + "tail")
     assert len(parts.head + parts.middle + parts.tail) == 401
     assert parts.tail.endswith("tail")
+
+
+@given(st.text(max_size=900))
+def test_a_name_is_shortened_alike_as_a_whole_and_in_parts(name: str) -> None:
+    parts = split_name(name)
+    assert shorten_name(name) == parts.head + parts.middle + parts.tail
 
 
 @pytest.mark.parametrize(

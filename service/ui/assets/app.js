@@ -1,4 +1,5 @@
-// Scripts of all pages: keyboard navigation, menus that close, ages that are updated, copying.
+// Scripts of all pages: keyboard navigation, menus that close, ages that are updated, copying,
+// notices that are shown once.
 "use strict";
 
 (() => {
@@ -87,6 +88,15 @@
     }
   };
   setInterval(tell, 10_000);
+
+  // A notice of what a form did is not repeated by a reload or to whoever gets the URL. It names the
+  // parameter that it was made from.
+  const once = document.querySelector("[data-once]");
+  if (once !== null) {
+    const url = new URL(location.href);
+    url.searchParams.delete(once.dataset.once);
+    history.replaceState(history.state, "", url);
+  }
 
   // A part that is being loaded looks so, and stays if no answer comes. One that opens is loaded
   // until it has come.

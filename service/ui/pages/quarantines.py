@@ -25,6 +25,10 @@ _FILTERS: Final = ("branch", "source")
 _MAX_ENDED: Final = 100
 # The most recovered tests of other pages that a page names.
 _MAX_ELSEWHERE: Final = 20
+# The parameter that says how many quarantines a form has ended, and its value if none was chosen.
+# Scripts drop it from the URL.
+_ENDED: Final = "ended"
+_NONE_CHOSEN: Final = "none"
 
 
 async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
@@ -64,7 +68,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         source=first_of(pairs, "source"),
         is_filtered=bool(filters),
         test_id_of=page.test_id_of,
-        ended=_read_count(first_of(pairs, "ended")),
+        ended=_read_count(first_of(pairs, _ENDED)),
+        none_chosen=first_of(pairs, _ENDED) == _NONE_CHOSEN,
     )
 
 
@@ -79,7 +84,8 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     api = page.open_api(principal)
     form = await read_form(page.request, page.session, page.dashboard.public_url)
     ended = 0
-    for quarantine_id in dict.fromkeys(form.get("id", [])[:_MAX_ENDED]):
+    chosen = dict.fromkeys(form.get("id", [])[:_MAX_ENDED])
+    for quarantine_id in chosen:
         try:
             path = {**page.repository_path, "quarantine_id": quarantine_id}
             await api.change(REMOVE_QUARANTINE, path)
@@ -97,7 +103,8 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     place = page.link(info["owner"], info["repository"], "quarantines")
     # Not the cursor: all rows of the page may be gone.
     view = [(name, first(form, name)) for name in _FILTERS if first(form, name)]
-    return page.go_to(f"{place}?{write_pairs([*view, ('ended', str(ended))])}")
+    told = (_ENDED, str(ended) if chosen else _NONE_CHOSEN)
+    return page.go_to(f"{place}?{write_pairs([*view, told])}")
 
 
 def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, Any]]]]:

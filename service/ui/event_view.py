@@ -162,11 +162,21 @@ class EventView:
 
 
 def _normalize(pair: tuple[str, str]) -> tuple[str, str]:
-    """Return a filter as the API reads it: numbers of pull requests without leading zeros."""
+    """Return a filter as the API reads it: numbers of pull requests without # or leading zeros."""
     name, text = pair
-    if name.endswith("pull_request") and text.isascii() and text.isdigit():
-        return name, str(int(text))
+    if name.endswith("pull_request"):
+        number = _read_number(text)
+        return pair if number is None else (name, number)
     return pair
+
+
+def _read_number(text: str) -> str | None:
+    """Return the number of a pull request that a user wrote, such as 17 or #17; None if it is none.
+
+    Pages show the numbers with a #, and people copy them from there.
+    """
+    digits = text.strip().removeprefix("#")
+    return str(int(digits)) if digits.isascii() and digits.isdigit() else None
 
 
 def read_moment(text: str) -> str:
@@ -185,7 +195,7 @@ def read_moment(text: str) -> str:
 
 def explain_error(error: FieldError, written: str) -> str:
     """Return what is wrong with a field of the filter form, where a user wrote this."""
-    if error.field == "pull_request" and not (written.isascii() and written.isdigit()):
+    if error.field == "pull_request" and _read_number(written) is None:
         return "must be the number of a pull request, such as 17"
     if error.field in (FROM, TO):
         try:

@@ -20,7 +20,7 @@ from service.ui.event_view import (
     read_moment,
     show_moment,
 )
-from service.ui.queries import MAX_QUERY_LENGTH, read_pairs
+from service.ui.queries import MAX_QUERY_LENGTH, read_pairs, write_pairs
 from service.ui.reference import make_curl, read_document
 from service.ui.trees import MAX_DEPTH, Budget, Node, draw_tree
 from tests.builders import NOON
@@ -54,6 +54,18 @@ def test_numbers_of_pull_requests_are_compared_as_numbers() -> None:
         ("trigger", "007"),
     ]
     assert EventView.read("pull_request=x1").filters == [("pull_request", "x1")]
+
+
+@pytest.mark.parametrize("written", ["444", "#444", " #0444 ", "#444 "])
+def test_a_pull_request_may_be_written_as_pages_show_it(written: str) -> None:
+    query = write_pairs([("pull_request", written), ("not_pull_request", written)])
+    assert EventView.read(query).filters == [("pull_request", "444"), ("not_pull_request", "444")]
+
+
+def test_a_number_that_is_too_large_is_not_said_to_be_none() -> None:
+    error = FieldError("query", "pull_request", "must be at most 9")
+    assert explain_error(error, "#10") == "must be at most 9"
+    assert explain_error(error, "##10") == "must be the number of a pull request, such as 17"
 
 
 def test_a_filter_replaces_its_opposite_and_goes_when_it_is_toggled_again() -> None:

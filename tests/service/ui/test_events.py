@@ -116,7 +116,7 @@ async def test_without_scripts_bars_rows_and_filters_work(
         await rows.nth(1).locator("summary").click()
         await expect(page.locator(".detail").nth(1)).to_contain_text("ci/unit")
         await expect(page.locator(".detail").nth(1)).to_be_visible()
-        await page.locator("#pull").fill(str(QUEUED))
+        await page.locator("#pull").fill(f"#{QUEUED}")
         await page.get_by_role("button", name="Apply").click()
         await expect(rows).to_have_count(8)
         await page.get_by_label("From").fill("2026-08-31 10:00")
@@ -133,7 +133,7 @@ async def test_a_wrong_filter_keeps_what_was_typed_and_says_what_is_wrong(
     await visitor.sign_in()
     await visitor.go(f"{LOG}?outcome=failure")
     typed = {
-        "Pull request": "44x",
+        "Pull request": "#44x",
         "Base branch": "main",
         "From": "Tuesday",
         "to": "2026-08-31 10:61",
@@ -146,6 +146,8 @@ async def test_a_wrong_filter_keeps_what_was_typed_and_says_what_is_wrong(
     assert (await answered.value).status == 422
     for label, text in typed.items():
         await expect(page.get_by_role("textbox", name=label, exact=True)).to_have_value(text)
+    chip = page.locator(".chip", has_text="pull request")
+    await expect(chip).to_have_text(re.compile(r"pull request\s+#44x"))
     number = page.get_by_role("textbox", name="Pull request", exact=True)
     await expect(number).to_have_accessible_description(
         "must be the number of a pull request, such as 17"

@@ -141,6 +141,8 @@ def _make_tiles(page: PageContext, series: Mapping[Stat, Values], recovered: int
         )
     ]
     of_week, before = _sum_ratio(series, -_WEEK, None), _sum_ratio(series, -2 * _WEEK, -_WEEK)
+    # Rounded to the tenths of a point that are shown: what is shown as 0.0 is no change.
+    change = None if of_week is None or before is None else round(of_week - before, 3)
     may_leave = f"{recovered} may leave" if recovered else ""
     # A repository that had no tests a week ago has nothing to compare with.
     of_health = [series[Stat(f"{health}_tests")] for health in (*_DRAWN, "healthy")]
@@ -155,7 +157,7 @@ def _make_tiles(page: PageContext, series: Mapping[Stat, Values], recovered: int
             "",
             tests,
             of_week,
-            None if of_week is None or before is None else of_week - before,
+            change,
             draw_spark(
                 "Failed executions, in percent", [ratio and ratio * 100 for ratio in ratios]
             ),

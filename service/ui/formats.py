@@ -162,6 +162,8 @@ def show_duration(seconds: float | None) -> str:
     """Format a duration with a few digits."""
     if seconds is None:
         return "unknown"
+    if 0 < seconds < 0.001:
+        return "<\u00a01\u00a0ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f}\u00a0ms"
     if seconds < 10:

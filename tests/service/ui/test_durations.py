@@ -6,14 +6,14 @@ import re
 from datetime import timedelta
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from indexing.models.executions import Conclusion
 from service.config.settings import Settings
 from tests.builders import NOON, WIDGETS, load_names, make_executions, make_run
 from tests.service.front_door import FrontDoor
 from tests.service.ui.shown import page_of
-from tests.service.ui.visitor import Visitor
+from tests.service.ui.visitor import Visitor, visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -71,3 +71,22 @@ async def test_a_test_without_durations_says_so(site: FrontDoor, visitor: Visito
     panel = visitor.page.get_by_role("region", name="Durations", exact=True)
     await expect(panel).to_contain_text("states how long the test took")
     await expect(panel.get_by_role("figure")).to_have_count(0)
+
+
+async def test_a_duration_of_many_hours_is_shown_in_full(browser: Browser, site: FrontDoor) -> None:
+    run = make_run()
+    executions = make_executions(run, [(TEST, Conclusion.PASSED)], duration=(99 * 60 + 59) * 60)
+    await site.store.write_results(WIDGETS, {run: executions})
+    await site.store.refresh_tests(NOON)
+    for width in (1000, 1280, 1600):
+        async with visit(browser, site, viewport={"width": width, "height": 900}) as visitor:
+            await visitor.sign_in()
+            # The one of the list is left out if there is no room.
+            for path, is_shown in (("/ui/acme/widgets/tests", width > 1152), (page_of(TEST), True)):
+                await visitor.go(path)
+                cells = visitor.page.locator("td.n:visible", has_text="99\u00a0h 59\u00a0min")
+                fits = await cells.evaluate_all(
+                    "cells => cells.map((each) => each.scrollWidth <= each.clientWidth)"
+                )
+                assert any(fits) == is_shown
+                assert all(fits), (width, path)

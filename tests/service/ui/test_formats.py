@@ -92,7 +92,9 @@ def test_ages(ago: dict[str, int], shown: str) -> None:
     ("seconds", "shown"),
     [
         (None, "unknown"),
-        (0.0004, "0\u00a0ms"),
+        (0, "0\u00a0ms"),
+        (0.0004, "<\u00a01\u00a0ms"),
+        (0.001, "1\u00a0ms"),
         (0.25, "250\u00a0ms"),
         (1.25, "1.2\u00a0s"),
         (118, "118\u00a0s"),

@@ -81,6 +81,9 @@ async def test_a_list_says_that_it_is_loaded_and_that_no_answer_came(
     await page.route("**/tests?*", hold)
     await apply.click()
     await expect(results).to_have_attribute("aria-busy", "true")
+    await results.evaluate("each => each.getAnimations().forEach((found) => found.finish())")
+    await expect(results).not_to_have_css("box-shadow", "none")
+    assert await visitor.find_violations() == []
     may_answer.set()
     await expect(results.get_by_role("link", name=BROKEN)).to_have_count(0)
     await expect(results).not_to_have_attribute("aria-busy", "true")

@@ -106,7 +106,8 @@ _INGEST_ANSWERS: Final[Mapping[str, type[Schema]]] = {
 _STATUSES: Final = (400, 403, 404, 409, 414, 422, 429, 503)
 _WRITE_STATUSES: Final = (400, 403, 404, 413, 414, 415, 422, 429, 503)
 _WITH_RETRY_AFTER: Final = frozenset({429, 503})
-# The headers of every response to a credential, and those of one that is given before.
+# The headers of every response to a credential, and those of a response that is sent before the
+# credential is checked.
 _EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
 _BEFORE: Final = ("X-Request-Id",)
 _BEFORE_CREDENTIAL: Final = frozenset({414})

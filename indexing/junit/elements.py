@@ -162,6 +162,7 @@ class CaseCollector:
         else:
             if name in _FAILURES:
                 self._suites[-1].note_failure(attributes, self.line)
+                self._message, self._text = _Message(), TraceBuffer()
             self._passed_over_from = self._depth
 
     def end(self, _tag: str) -> None:
@@ -207,7 +208,9 @@ class CaseCollector:
 
     def _end_case(self, case: _OpenCase) -> None:
         finished = self._finish(case)
-        if isinstance(finished, RefusedCase) or finished.conclusion is Conclusion.FAILED:
+        if case.failed or (
+            isinstance(finished, ReportCase) and finished.conclusion is Conclusion.FAILED
+        ):
             self._suites[-1].has_failed = True
         self._attempts.add(finished)
 
@@ -242,6 +245,8 @@ class CaseCollector:
     def _end_body(self) -> None:
         if self._message is not None and self._case is not None:
             self._case.failure_message = self._message.text()
+        elif self._message is not None:
+            self._suites[-1].note_text(self._message.text())
         self._message = self._text = None
 
     def _finish(self, case: _OpenCase) -> ReportCase | RefusedCase:

@@ -74,9 +74,14 @@ class OpenSuite:
     def note_failure(self, attributes: Mapping[str, str], line: int | None) -> None:
         """Note a failure of the suite itself; the first one counts."""
         if self.failure is None:
-            message = attributes.get("message") or attributes.get("type") or "no message"
-            self.failure = message[:SHOWN_MESSAGE_LENGTH]
+            message = find_stated(attributes, "message") or find_stated(attributes, "type")
+            self.failure = (message or "")[:SHOWN_MESSAGE_LENGTH]
             self.line = line
+
+    def note_text(self, text: str | None) -> None:
+        """Note the text of its own failure, for one without a message or a type."""
+        if not self.failure:
+            self.failure = (text or "")[:SHOWN_MESSAGE_LENGTH]
 
     def end(self, outer: OpenSuite) -> RefusedCase | None:
         """Return the refusal of the suite's own failure, unless a failed case of it explains that.
@@ -88,7 +93,8 @@ class OpenSuite:
         outer.has_failed = outer.has_failed or self.has_failed or is_unexplained
         if not is_unexplained:
             return None
-        return RefusedCase(self.line, f"a suite failed outside of its test cases: {self.failure}")
+        message = self.failure or "no message"
+        return RefusedCase(self.line, f"a suite failed outside of its test cases: {message}")
 
 
 def _read_filepath(attributes: Mapping[str, str]) -> str | None:

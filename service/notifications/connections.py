@@ -103,16 +103,16 @@ class ThreadResolver(AbstractResolver):
 
     def _look_up(self, *name: Any) -> asyncio.Future[list[Any]]:
         """Return the look-up of a host, port and family, which may be in progress already."""
-        there = self._lookups.get(name)
-        if there is not None:
-            return there
+        in_progress = self._lookups.get(name)
+        if in_progress is not None:
+            return in_progress
         if len(self._lookups) >= MAX_LOOKUPS:
             raise TooManyLookupsError("too many names are being resolved")
         loop = asyncio.get_running_loop()
         lookup: asyncio.Future[list[Any]] = loop.create_future()
         self._lookups[name] = lookup
 
-        def end(outcome: list[Any] | OSError) -> None:
+        def finish(outcome: list[Any] | OSError) -> None:
             del self._lookups[name]
             if isinstance(outcome, OSError):
                 lookup.set_exception(outcome)
@@ -125,9 +125,13 @@ class ThreadResolver(AbstractResolver):
             outcome = _resolve(*name)
             # The loop may be closed by now.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(end, outcome)
+                loop.call_soon_threadsafe(finish, outcome)
 
-        threading.Thread(target=work, name="webhook-name", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="webhook-name", daemon=True).start()
+        except RuntimeError as error:
+            del self._lookups[name]
+            raise OSError(str(error)) from error
         return lookup
 
 
@@ -138,14 +142,14 @@ def _resolve(host: str, port: int, family: int) -> list[Any] | OSError:
         )
     except OSError as error:
         return error
-    except UnicodeError as error:
-        return OSError(f"no name of a host: {error}")
+    except Exception as error:  # noqa: BLE001 - whoever waits has to learn of any
+        return OSError(f"the name cannot be resolved: {error}")
 
 
 def _guard(reach: Reach) -> Callable[[Any], socket.socket]:
     def connect_to(address: Any) -> socket.socket:
-        family, kind, protocol, _, where = address
-        if not reach.allows(str(where[0])):
+        family, kind, protocol, _, socket_address = address
+        if not reach.allows(str(socket_address[0])):
             raise AddressRefusedError("the address is not allowed")
         return socket.socket(family, kind, protocol)
 

@@ -15,6 +15,7 @@ from indexing.models.notifications import MAX_SECRET_BYTES, MAX_URL_LENGTH, MIN_
 # RFC 3986, section 2: URLs percent-encode every other character.
 _CHARACTERS: Final = re.compile("[!-~]+")
 _PREFIX: Final = "whsec_"
+_LONGEST_LABEL: Final = 63
 # No domain ends in a number, so such a host is another spelling of an address, as `127.1`. What it
 # means depends on the program that reads it.
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
@@ -38,11 +39,20 @@ def parse_url(text: str) -> str:
             f"the URL must be http or https, with a host, in at most {MAX_URL_LENGTH:,} characters"
         )
     host = parts.hostname or ""
-    if _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) and not _is_address(host):
+    if not _is_address(host) and not _is_name(host):
         raise InvalidValueError("the host of the URL must be a name, or an IP address in full")
     if "@" in parts.netloc or parts.fragment:
         raise InvalidValueError("the URL must have no credentials and no fragment")
     return text
+
+
+def _is_name(host: str) -> bool:
+    labels = host.removesuffix(".").split(".")
+    return (
+        all(0 < len(label) <= _LONGEST_LABEL for label in labels)
+        and "%" not in host
+        and not _NUMBER.fullmatch(labels[-1])
+    )
 
 
 def _is_address(host: str) -> bool:

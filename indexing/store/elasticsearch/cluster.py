@@ -20,6 +20,7 @@ from indexing.store.elasticsearch.indices.written_markers import WrittenMarkers
 from indexing.store.elasticsearch.indices.written_tests import WrittenTests
 
 _LARGE_EVENTS_BYTES: Final = 4 * 1024 * 1024
+_SHORT_NAMES_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class Cluster:
     """One installation in one cluster: its connection, layout and shared state.
 
     `large_events` has the routings of repositories with events that are too large to read many at
-    once. `unread` are indices that nobody reads yet, such as the one that a rebuild is filling.
+    once, and `short_names` says of some whether their names are short enough to read many at once.
+    `unread` are indices that nobody reads yet, such as the one that a rebuild is filling.
     Writes to them need no refresh.
     """
 
@@ -41,6 +43,7 @@ class Cluster:
     written_markers: WrittenMarkers = field(default_factory=WrittenMarkers)
     written_tests: WrittenTests = field(default_factory=WrittenTests)
     large_events: Lru[bool] = field(default_factory=lambda: Lru(_LARGE_EVENTS_BYTES))
+    short_names: Lru[bool] = field(default_factory=lambda: Lru(_SHORT_NAMES_BYTES))
     unread: frozenset[str] = frozenset()
 
 

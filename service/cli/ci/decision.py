@@ -9,8 +9,9 @@ from typing import Final
 from indexing.models.executions import Conclusion, Execution
 
 # What `timeout` and shells return for a command that took too long, could not be started, or was
-# ended by a signal.
-_ENDED_BADLY: Final = range(124, 193)
+# ended by a signal, and what Windows returns for a crash.
+_OF_SHELLS: Final = range(124, 193)
+_MAX_EXIT_STATUS: Final = 255
 
 # Failures beyond this number count in the decision, but their messages are not kept.
 _MAX_MESSAGES: Final = 1_000
@@ -117,7 +118,8 @@ def _says_failed(exit_code: int, known: Collection[int], failed: int) -> bool:
     if known:
         return exit_code in known
     # Mocha and Robot Framework return the number of failed tests.
-    return exit_code not in _ENDED_BADLY or exit_code == failed
+    ended_badly = exit_code in _OF_SHELLS or exit_code > _MAX_EXIT_STATUS
+    return not ended_badly or exit_code == failed
 
 
 def _are(number: int, noun: str) -> str:

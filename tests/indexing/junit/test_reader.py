@@ -57,6 +57,8 @@ def test_the_failure_of_a_case_without_a_name_is_in_the_reason() -> None:
         ('<error message="cannot be loaded" type="E">at …</error>', "cannot be loaded"),
         ('<failure type="E"/>', "E"),
         ("<error/><error message='2'/>", "no message"),
+        ("<error message=' '> it\nbroke </error><error>2</error>", "it\nbroke"),
+        ("<error/><error>2</error>", "2"),
         (f'<error message="{"x" * 300}"/>', "x" * 200),
     ],
 )

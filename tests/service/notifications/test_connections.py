@@ -96,3 +96,17 @@ async def test_the_number_of_lookups_is_limited(names: Names, resolver: ThreadRe
     names.released.set()
     await asyncio.gather(*tasks)
     await resolver.resolve("quick", 443)
+
+
+async def test_a_thread_that_cannot_start_is_an_error_once(
+    names: Names, resolver: ThreadResolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(OSError, match="can't start new thread"):
+            await resolver.resolve("quick", 443)
+    assert await resolver.resolve("quick", 443)
+    assert names.asked == ["quick"]

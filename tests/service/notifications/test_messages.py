@@ -147,6 +147,9 @@ def test_no_body_is_larger_than_receivers_have_to_take(text: str) -> None:
         "http://127.0.0.1./",
         "http://0x7f.1:8080/",
         "http://a.0x/",
+        "http://127%2E1/",
+        "http://a..b/",
+        f"http://{'a' * 64}.b/",
     ],
 )
 def test_an_invalid_url_is_refused_without_repeating_it(url: str) -> None:

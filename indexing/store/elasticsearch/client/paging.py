@@ -143,7 +143,7 @@ async def read_page(
     there = False
     first = beside
     candidates = _FIRST_ROWS
-    half_full = False
+    is_second_read = False
     parts = _split(rows, beside, backward=backward)
     while parts:
         size = _MOST_ROWS if wanted is None else min(wanted - len(found), _MOST_ROWS)
@@ -167,9 +167,9 @@ async def read_page(
         if wanted is not None and len(found) >= wanted:
             break
         if spare is not None and len(hits) == size:
-            if half_full or 2 * len(found) < (wanted or 0):
+            if is_second_read or 2 * len(found) < (wanted or 0):
                 raise SurplusError
-            half_full = True
+            is_second_read = True
         parts = _after(parts, hits, size)
     goes_on = wanted is not None and len(found) >= wanted
     found = found[:limit]

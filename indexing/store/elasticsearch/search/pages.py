@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
@@ -57,6 +58,11 @@ METRICS_FIELDS: Final[Mapping[str, Any]] = {
 # A search with more patterns has a request of its own.
 _FEW_PATTERNS: Final = 4
 
+# A scan reads ten times as many rows as its page has, so it is not for repositories whose names
+# have more characters than this on average. Names change seldom, so that holds for some time.
+_SHORT: Final = 500
+_SHORT_NAMES_SECONDS: Final = 3_600.0
+
 _COUNT: Final = "executions_count"
 _COUNTED_AT_ONCE: Final = 500
 _KEY_FIELDS: Final = (_COUNT, "test_name", "pipeline_name", "job_name")
@@ -69,6 +75,8 @@ async def search_tests(
     read = partial(_search, cluster, query, anchor, limit, prepared)
     shortcut = find_shortcut(query)
     if shortcut is Shortcut.TRIGRAMS and not await cluster.control.has_trigrams():
+        shortcut = None
+    if shortcut is Shortcut.SCAN and _has_short_names(cluster, query) is False:
         shortcut = None
     if shortcut is not None:
         with suppress(paging.SurplusError, TooManyTermsError):
@@ -144,7 +152,7 @@ async def _search(
     anchor: Anchor[IdentityKey],
     limit: int,
     prepared: Prepared,
-    means: Width | Shortcut,
+    how: Width | Shortcut,
 ) -> Page[TestIdentity]:
     """Read a page of the names of that width, or by a shortcut.
 
@@ -153,7 +161,7 @@ async def _search(
     """
     routing = routing_of(query.repository)
     key = anchor.key
-    exact = means is Width.EXACT
+    exact = how is Width.EXACT
     file = (FILE,) if query.filepaths and not exact else ()
     order = ORDERS[query.sort]
     # The documents are not read if all values of a row are in columns.
@@ -165,9 +173,9 @@ async def _search(
         paging.List(
             index=cluster.layout.identities,
             routing=routing,
-            query=make_shortcut_query(means, query, routing, prepared)
-            if isinstance(means, Shortcut)
-            else make_query(query, routing, prepared, width=means),
+            query=make_shortcut_query(how, query, routing, prepared)
+            if isinstance(how, Shortcut)
+            else make_query(query, routing, prepared, width=how),
             order=order,
             ascending=not query.descending,
             fields=("test_id", *dict.fromkeys((*_KEY_FIELDS, *metrics)), *file),
@@ -179,9 +187,9 @@ async def _search(
         beside=None if key is None else _beside(query, key),
         backward=anchor.backward,
         limit=limit,
-        keep=None if exact else _matching(query),
-        spare=means.value if isinstance(means, Shortcut) else None,
-        combined=_combined(cluster, query, prepared, means, backward=anchor.backward),
+        keep=None if exact else _matching(cluster, query, how),
+        spare=how.value if isinstance(how, Shortcut) else None,
+        combined=_combined(cluster, query, prepared, how, backward=anchor.backward),
     )
     return await mark_quarantined(cluster, query, page) if query.with_metrics else page
 
@@ -190,7 +198,7 @@ def _combined(
     cluster: Cluster,
     query: TestQuery,
     prepared: Prepared,
-    means: Width | Shortcut,
+    how: Width | Shortcut,
     *,
     backward: bool,
 ) -> tuple[CombinedReads, Hashable] | None:
@@ -201,14 +209,17 @@ def _combined(
     """
     patterns = all_patterns(query)
     if (
-        means in (Width.WIDENED, Width.PREFIX)
+        how in (Width.WIDENED, Width.PREFIX)
         or len(patterns) > _FEW_PATTERNS
         or not is_cheap(patterns)
         or prepared != Prepared()
     ):
         return None
-    walks_all = means is Width.EXACT and not all(map(is_prefix, patterns))
-    scans = means is Shortcut.SCAN
+    walks_all = how is Width.EXACT and not all(map(is_prefix, patterns))
+    scans = how is Shortcut.SCAN
+    # The answers are decoded at once, so names that may be long are read alone.
+    if scans and not _has_short_names(cluster, query):
+        return None
     return cluster.combined_reads, (query.repository, query.sort, backward, walks_all, scans)
 
 
@@ -236,11 +247,30 @@ def _beside(query: TestQuery, key: IdentityKey) -> paging.Beside:
     return paging.Beside(values, itself)
 
 
-def _matching(query: TestQuery) -> paging.Keep:
+def _matching(cluster: Cluster, query: TestQuery, how: Width | Shortcut) -> paging.Keep:
     """Return what drops the hits that do not match."""
     if len(query.patterns) == 1 and not query.patterns_excluded and not query.filepaths:
-        return partial(_keep_matches, query.patterns[0], query.sort)
-    return _Matcher(query).keep
+        keep: paging.Keep = partial(_keep_matches, query.patterns[0], query.sort)
+    else:
+        keep = _Matcher(query).keep
+    return partial(_note_names, cluster, query, keep) if how is Shortcut.SCAN else keep
+
+
+async def _note_names(
+    cluster: Cluster, query: TestQuery, keep: paging.Keep, hits: Sequence[paging.Hit]
+) -> Sequence[paging.Hit]:
+    """Note for later scans whether the names of the repository are short."""
+    if hits:
+        length = sum(len(name_in(hit["sort"], query.sort)) for hit in hits)
+        until = time.monotonic() + _SHORT_NAMES_SECONDS
+        is_short = length <= _SHORT * len(hits)
+        cluster.short_names.keep(routing_of(query.repository), is_short, 0, until)
+    return await keep(hits)
+
+
+def _has_short_names(cluster: Cluster, query: TestQuery) -> bool | None:
+    """Return whether the names of the repository are short; None if that is not known."""
+    return cluster.short_names.find(routing_of(query.repository))
 
 
 async def _keep_matches(

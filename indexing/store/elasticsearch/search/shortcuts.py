@@ -4,15 +4,16 @@ A pattern is compared with all names of its repository before the first row is f
 finds rows at once, of which some do not match; the exact matcher (`indexing.globs`) drops those:
 
 - Trigrams find the rows that have those of the pattern. Most of these match.
-- A scan finds the first rows of the repository. If many names match, as those with an `a`, a `b`
-  and a `c` in this order do, or those without `slow`, these fill a page.
+- A scan finds the first rows of the repository, or of the literal prefixes of the patterns. If many
+  names match, as those with an `a`, a `b` and a `c` in this order do, or those without `slow`,
+  these fill a page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 from indexing.globs import is_literal, literal_prefix
 from indexing.models.tests import TestQuery
@@ -26,8 +27,6 @@ from indexing.store.elasticsearch.search.query import (
     names_clause,
     with_filters,
 )
-
-_ALL: Final = ("*",)
 
 
 class Shortcut(Enum):
@@ -63,7 +62,8 @@ def make_shortcut_query(
     """Build the query of a search by the shortcut that `find_shortcut` returns for it."""
     quick, walking = _split(query.patterns)
     if shortcut is Shortcut.SCAN:
-        names = names_clause(_ALL if walking else quick, routing)
+        prefixes = [f"{literal_prefix(pattern)}*" for pattern in walking]
+        names = names_clause([*quick, *prefixes], routing)
     else:
         clauses = [ngrams_clause(pattern, routing) for pattern in walking]
         names = any_clause([*clauses, names_clause(quick, routing)] if quick else clauses)

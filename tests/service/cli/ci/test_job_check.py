@@ -172,6 +172,8 @@ async def test_a_report_that_cannot_be_read_blocks(check: JobCheck) -> None:
         ((FAILED,), 124, True),
         ((FAILED,), 127, True),
         ((FAILED,), 139, True),
+        # Of Windows.
+        ((FAILED,), 3_221_225_477, True),
         ((FAILED,), 255, False),
         # Some runners return the number of failed tests.
         ((FAILED,) * 130, 130, False),
@@ -229,6 +231,7 @@ TESTS_ALONE = pytest.mark.parametrize(
         (("--test-exit-code=0",), (FAILED,), 0),
         (("--test-exit-code=5",), (FAILED,), 5),
         (("--test-exit-code=5",), (PASSED,), 5),
+        (("--test-exit-code=256",), (PASSED,), 255),
     ],
 )
 

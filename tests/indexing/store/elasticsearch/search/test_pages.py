@@ -209,6 +209,30 @@ async def test_if_few_names_match_the_node_compares_all_after_one_scan(
     assert ["wildcard" in str(body) for body in sent] == [False, True]
 
 
+async def test_long_names_are_scanned_once_and_alone(
+    store: ElasticsearchStore, sent: list[Any]
+) -> None:
+    names = [f"{n:03}_a_b_" + "x" * 600 for n in range(150)]
+    await load_names(store, names)
+    query = TestQuery(WIDGETS, ("*a*b*",))
+    for scans in (True, False):
+        sent.clear()
+        page = await store.search_tests(query, Anchor(), 5)
+        assert [row.key.test_name for row in page.rows] == sorted(names, reverse=True)[:5]
+        assert ["wildcard" not in str(body) for body in sent] == [scans]
+
+
+async def test_a_scan_reads_only_names_with_the_prefix(
+    store: ElasticsearchStore, sent: list[Any]
+) -> None:
+    await load_names(store, [*(f"z{n:03}" for n in range(150)), *(f"ab_{n}_x" for n in range(30))])
+    query = TestQuery(WIDGETS, ("ab*x",), patterns_excluded=("*slow*",))
+    sent.clear()
+    page = await store.search_tests(query, Anchor(), 30)
+    assert len(page.rows) == 30
+    assert ["wildcard" in str(body) for body in sent] == [False]
+
+
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -3,85 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from indexing.models.keys import Scope
-from indexing.models.quarantines import QuarantineRequest
 from service.cli import main
-from service.config.settings import Settings
-from service.server.listener import http_url
-from service.server.process import bind
-from tests.builders import NOON, WIDGETS
 from tests.indexing.ci.environments import GITHUB_PULL, pull_event
+from tests.service.cli.ci.jobs import FAILED, OTHER, PASSED, JobCheck, quarantine, read, write
 from tests.service.cli.test_ci import enter
-from tests.service.conftest import open_door
 from tests.service.front_door import SEARCH, FrontDoor
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "junit"
-
-PASSED = "<testcase name='a'/>"
-FAILED = (
-    "<testcase name='b' file='t/b.py'>"
-    "<failure type='E'>::set-output::x\nsecond</failure></testcase>"
-)
-OTHER = "<testcase name='c'><error message='broke'/></testcase>"
-
-JobCheck = Callable[..., Awaitable[Result]]
-
-
-def write(name: str, text: str) -> None:
-    Path(name).write_text(text, encoding="utf-8")
-
-
-def read(name: str) -> str:
-    return Path(name).read_text(encoding="utf-8")
-
-
-@pytest.fixture
-async def door(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(Settings(data_dir=tmp_path / "data", ingest=True)):
-        opened.key = await opened.new_key(Scope.INGEST)
-        yield opened
-
-
-@pytest.fixture
-def check(settings: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobCheck:
-    """Run the command over reports of these cases against the service of the environment."""
-    monkeypatch.chdir(tmp_path)
-
-    async def run(*arguments: str, cases: tuple[str, ...] = (), code: int = 0) -> Result:
-        for number, case in enumerate(cases):
-            write(f"{number}.xml", f"<testsuite>{case}</testsuite>")
-        words = ["ci", "junit", "--repository=acme/widgets", "--pipeline=ci", "--job=unit"]
-        words += ["--run-id=1", "--branch=topic", "--commit=1"]
-        result = await asyncio.to_thread(
-            CliRunner().invoke,
-            main,
-            [*words, *arguments, *(f"{number}.xml" for number in range(len(cases)))],
-            catch_exceptions=False,
-        )
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
-
-
-@pytest.fixture(autouse=True)
-def service(door: FrontDoor, settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MERGEWATCH_URL", door.base)
-    monkeypatch.setenv("MERGEWATCH_TOKEN", door.key)
-
-
-async def quarantine(door: FrontDoor, *names: str, branch: str | None = None) -> None:
-    for name in names:
-        request = QuarantineRequest(name, "a reason", branch=branch)
-        await door.store.add_quarantine(WIDGETS, request, NOON)
 
 
 async def test_nothing_failed(door: FrontDoor, check: JobCheck) -> None:
@@ -219,116 +152,6 @@ async def test_a_real_report_blocks_until_its_failures_are_quarantined(
     failed = [line.strip() for line in result.stdout.splitlines() if line[:3] != "   "][1:-2]
     await quarantine(door, *failed)
     await check(str(SAMPLES / sample))
-
-
-# What decides where quarantines are unknown: the test command, or the reports without its status.
-TESTS_ALONE = pytest.mark.parametrize(
-    ("arguments", "cases", "code"),
-    [
-        ((), (PASSED,), 0),
-        ((), (FAILED,), 1),
-        ((), ("",), 1),
-        (("--test-exit-code=0",), (FAILED,), 0),
-        (("--test-exit-code=5",), (FAILED,), 5),
-        (("--test-exit-code=5",), (PASSED,), 5),
-        (("--test-exit-code=256",), (PASSED,), 255),
-    ],
-)
-
-
-@TESTS_ALONE
-async def test_a_refused_key_leaves_the_tests_their_result(
-    door: FrontDoor,
-    check: JobCheck,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    cases: tuple[str, ...],
-    code: int,
-) -> None:
-    await quarantine(door, "b")
-    monkeypatch.setenv("MERGEWATCH_TOKEN", "mw_wrong")
-    result = await check(*arguments, cases=cases, code=code)
-    assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
-
-
-@pytest.mark.parametrize("url", [None, ""])
-@pytest.mark.parametrize("token", ["", " \n"])
-@TESTS_ALONE
-async def test_a_pull_request_from_a_fork_gets_an_empty_key_and_keeps_its_result(
-    door: FrontDoor,
-    check: JobCheck,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    token: str,
-    url: str | None,
-    arguments: tuple[str, ...],
-    cases: tuple[str, ...],
-    code: int,
-) -> None:
-    await quarantine(door, "b")
-    monkeypatch.setenv("MERGEWATCH_TOKEN", token)
-    if url is not None:
-        monkeypatch.setenv("MERGEWATCH_URL", url)
-    monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(tmp_path / "none"))
-    result = await check(*arguments, cases=cases, code=code)
-    assert "warning: MERGEWATCH_TOKEN is empty" in result.stderr
-    assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
-    assert not (tmp_path / "none").exists()
-
-
-async def test_a_key_that_is_missing_altogether_is_wrong_usage(
-    check: JobCheck, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MERGEWATCH_TOKEN")
-    result = await check(cases=(PASSED,), code=2)
-    assert "MERGEWATCH_URL is set without MERGEWATCH_TOKEN" in result.stderr
-
-
-@pytest.mark.slow
-async def test_a_service_that_is_down_leaves_the_tests_their_result(
-    check: JobCheck, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with bind("127.0.0.1", 0) as listener:
-        url = http_url(listener)
-    monkeypatch.setenv("MERGEWATCH_URL", url)
-    result = await check("--timeout=1", cases=(PASSED,))
-    assert "within 1 seconds" in result.stderr
-    await check("--timeout=1", cases=(OTHER,), code=1)
-
-
-@pytest.mark.parametrize("row", ["1", "{}"])
-async def test_a_service_that_is_no_mergewatch_leaves_the_tests_their_result(
-    check: JobCheck, monkeypatch: pytest.MonkeyPatch, row: str
-) -> None:
-    async def respond(request: web.Request) -> web.Response:
-        if request.method == "POST":
-            return web.Response(content_type="application/x-protobuf")
-        text = f'{{"quarantined_tests": [{row}]}}'
-        return web.Response(text=text, content_type="application/json")
-
-    app = web.Application()
-    app.router.add_route("*", "/{anything:.*}", respond)
-    async with TestServer(app) as server:
-        monkeypatch.setenv("MERGEWATCH_URL", str(server.make_url("")))
-        result = await check(cases=(FAILED,), code=1)
-    assert "is not a mergewatch service\n" in result.stderr
-    assert "the tests decide alone" in result.stderr
-
-
-async def test_a_service_that_is_slow_is_not_waited_for(
-    check: JobCheck, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def hang(_: web.Request) -> web.Response:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    app = web.Application()
-    app.router.add_route("*", "/{anything:.*}", hang)
-    async with TestServer(app) as server:
-        monkeypatch.setenv("MERGEWATCH_URL", str(server.make_url("")))
-        result = await check("--timeout=1", cases=(PASSED, OTHER), code=1)
-    assert "warning: the service did not answer within 1 seconds" in result.stderr
-    assert "1 failed, not quarantined:" in result.stdout
 
 
 async def test_without_a_service_the_local_store_decides(

@@ -162,7 +162,7 @@ class CaseCollector:
         else:
             if name in _FAILURES:
                 self._suites[-1].note_failure(attributes, self.line)
-                self._message, self._text = _Message(), TraceBuffer()
+                self._message = _Message()
             self._passed_over_from = self._depth
 
     def end(self, _tag: str) -> None:
@@ -183,8 +183,8 @@ class CaseCollector:
         self.stirred = True
         if self._text is not None:
             self._text.add(text)
-            if self._message is not None:
-                self._message.add(text)
+        if self._message is not None:
+            self._message.add(text)
 
     def comment(self, _text: str) -> None:
         self.stirred = True

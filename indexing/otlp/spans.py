@@ -75,22 +75,23 @@ class _Facts:
         Raises:
             InvalidValueError: the text contains characters that no store accepts.
         """
-        name, value = self._first_of(alternatives)
-        return None if value is None else _check(name, value)
+        stated = self._first_of(alternatives)
+        return None if stated is None else _check(*stated)
 
     def free_text(self, *alternatives: str) -> str | None:
         """Return what `text` does, but replace the characters that no store accepts."""
-        _, value = self._first_of(alternatives)
-        return None if value is None else replace_refused(value)
+        stated = self._first_of(alternatives)
+        return None if stated is None else replace_refused(stated[1])
 
-    def _first_of(self, alternatives: Sequence[str]) -> tuple[str, str | None]:
+    def _first_of(self, alternatives: Sequence[str]) -> tuple[str, str] | None:
+        """Return name and text of the first attribute that is not blank."""
         for name in alternatives:
             value = self.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
                 return name, str(value)
             if isinstance(value, str) and not _is_blank(value):
                 return name, value
-        return "", None
+        return None
 
     def short_text(self, limit: int, *alternatives: str) -> str | None:
         """Return the text unless it is too long; a cut text would have another meaning."""

@@ -18,7 +18,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from mergewatch.client import AsyncClient, ClientError, ProblemError
 from service.cli.ci import github
-from service.cli.ci.decision import Decision, TestResults, decide, decide_alone
+from service.cli.ci.decision import MAX_EXIT_STATUS, Decision, TestResults, decide, decide_alone
 from service.cli.ci.report import print_decision
 from service.cli.ci.sink import CollectingSink, ResultCollector
 from service.cli.ci_job import find_ci_job, make_run
@@ -38,8 +38,6 @@ from service.config.settings import load_settings
 # A function that reads the quarantines of a branch, as a map from test name to reason.
 ReadQuarantines = Callable[[], Awaitable[Mapping[str, str]]]
 
-# Of POSIX. Windows has more, such as 3221225477 for an access violation.
-_MAX_EXIT_STATUS = 255
 _MAX_OF_WINDOWS = 2**32 - 1
 _SECONDS = 120
 _NOT_FOUND = 404
@@ -69,7 +67,7 @@ def ci() -> None:
 @click.option(
     "--failure-exit-code",
     "failure_exit_codes",
-    type=click.IntRange(1, _MAX_EXIT_STATUS),
+    type=click.IntRange(1, MAX_EXIT_STATUS),
     multiple=True,
     metavar="N",
     help="With which exit status the test command says that tests failed, such as 1 for pytest."
@@ -142,7 +140,7 @@ def ci_junit(
     if in_github:
         github.annotate(decision, target)
         github.write_summary(decision, target, os.environ.get("GITHUB_STEP_SUMMARY"))
-    ctx.exit(min(decision.exit_status, _MAX_EXIT_STATUS))
+    ctx.exit(decision.exit_status)
 
 
 class _JobCheck:

@@ -11,7 +11,8 @@ from indexing.models.executions import Conclusion, Execution
 # What `timeout` and shells return for a command that took too long, could not be started, or was
 # ended by a signal, and what Windows returns for a crash.
 _OF_SHELLS: Final = range(124, 193)
-_MAX_EXIT_STATUS: Final = 255
+# The greatest exit status of POSIX. Windows has more, such as 3221225477 for an access violation.
+MAX_EXIT_STATUS: Final = 255
 
 # Failures beyond this number count in the decision, but their messages are not kept.
 _MAX_MESSAGES: Final = 1_000
@@ -108,7 +109,7 @@ def decide_alone(results: TestResults, test_exit_code: int | None) -> Decision:
     failures = tuple(results.failures.values())
     if test_exit_code is not None:
         reason = f"the test command exited with {test_exit_code}"
-        return Decision(test_exit_code, reason, failures)
+        return Decision(min(test_exit_code, MAX_EXIT_STATUS), reason, failures)
     decision = decide(results, {}, None)
     return Decision(decision.exit_status, decision.reason, failures)
 
@@ -118,7 +119,7 @@ def _says_failed(exit_code: int, known: Collection[int], failed: int) -> bool:
     if known:
         return exit_code in known
     # Mocha and Robot Framework return the number of failed tests.
-    ended_badly = exit_code in _OF_SHELLS or exit_code > _MAX_EXIT_STATUS
+    ended_badly = exit_code in _OF_SHELLS or exit_code > MAX_EXIT_STATUS
     return not ended_badly or exit_code == failed
 
 

@@ -75,8 +75,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 async def lead_back(page: PageContext, _: Principal) -> web.StreamResponse:
     """GET the address of the form, which was refused."""
-    info = page.request.match_info
-    return page.go_to(page.link(info["owner"], info["repository"], "quarantines"))
+    return page.go_to(_place_of(page))
 
 
 async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
@@ -95,16 +94,20 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
                 raise
         else:
             ended += 1
-    info = page.request.match_info
     test_id = first(form, "test_id")
     if test_id:
+        info = page.request.match_info
         place = page.link(info["owner"], info["repository"], "tests", test_id)
         return page.go_to(f"{place}#quarantine")
-    place = page.link(info["owner"], info["repository"], "quarantines")
     # Not the cursor: all rows of the page may be gone.
     view = [(name, first(form, name)) for name in _FILTERS if first(form, name)]
     told = (_ENDED, str(ended) if chosen else _NONE_CHOSEN)
-    return page.go_to(f"{place}?{write_pairs([*view, told])}")
+    return page.go_to(f"{_place_of(page)}?{write_pairs([*view, told])}")
+
+
+def _place_of(page: PageContext) -> str:
+    info = page.request.match_info
+    return page.link(info["owner"], info["repository"], "quarantines")
 
 
 def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, Any]]]]:

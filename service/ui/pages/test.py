@@ -225,11 +225,12 @@ async def _show(
 async def _explain_missing(api: Api, path: Mapping[str, str], query: str) -> None:
     """Raise a `Problem` that names the test, if it is quarantined but no result is known."""
     found = await api.get(LIST_QUARANTINES, path, query)
-    for row in found.value["quarantined_tests"]:
+    if found.value["quarantined_tests"]:
+        name = show_briefly(found.value["quarantined_tests"][0]["test_name"])
         raise Problem(
             HTTPStatus.NOT_FOUND,
-            f"no result of {show_briefly(row['test_name'])} is known, so it has no page; if that is"
-            " how its reports spell it, its quarantine waits for the first result",
+            f"no result of {name} is known, so it has no page; if that is how its reports spell it,"
+            " its quarantine waits for the first result",
         )
 
 

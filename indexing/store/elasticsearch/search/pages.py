@@ -74,14 +74,16 @@ async def search_tests(
     prepared = await _prepare(cluster, query)
     read = partial(_search, cluster, query, anchor, limit, prepared)
     shortcut = find_shortcut(query)
-    if shortcut is Shortcut.TRIGRAMS and not await cluster.control.has_trigrams():
-        shortcut = None
-    if shortcut is Shortcut.SCAN and _has_short_names(cluster, query) is False:
-        shortcut = None
-    if shortcut is not None:
+    if shortcut is not None and await _can_use(cluster, query, shortcut):
         with suppress(paging.SurplusError, TooManyTermsError):
             return await read(shortcut)
     return await _in_widths(cluster, query, read)
+
+
+async def _can_use(cluster: Cluster, query: TestQuery, shortcut: Shortcut) -> bool:
+    if shortcut is Shortcut.TRIGRAMS:
+        return await cluster.control.has_trigrams()
+    return _has_short_names(cluster, query) is not False
 
 
 async def count_matches(cluster: Cluster, query: TestQuery, most: int) -> int:
@@ -262,9 +264,10 @@ async def _note_names(
     """Note for later scans whether the names of the repository are short."""
     if hits:
         length = sum(len(name_in(hit["sort"], query.sort)) for hit in hits)
-        until = time.monotonic() + _SHORT_NAMES_SECONDS
+        routing = routing_of(query.repository)
+        deadline = time.monotonic() + _SHORT_NAMES_SECONDS
         is_short = length <= _SHORT * len(hits)
-        cluster.short_names.keep(routing_of(query.repository), is_short, 0, until)
+        cluster.short_names.keep(routing, is_short, size=len(routing), deadline=deadline)
     return await keep(hits)
 
 

@@ -26,6 +26,8 @@ FROM: Final = "received_from"
 TO: Final = "received_to"
 # The range that the histogram covers if a part of it is selected.
 _AROUND: Final = ("around_from", "around_to")
+# The key of `LASTS` that this range was, if it was one: unlike that range, it ends now.
+_AROUND_LAST: Final = "around_last"
 _LAST: Final = "last"
 _CURSOR: Final = "cursor"
 OPEN: Final = "event"
@@ -51,7 +53,8 @@ class EventView:
     """A view of the event log; its times come from user input, converted to the format of the API.
 
     `last` is a key of `LASTS`, or empty if a range is set. `around` is the range of the histogram
-    if it differs from the range of the view.
+    if it differs from the range of the view, and `around_last` the key of `LASTS` that it was, or
+    empty.
     """
 
     filters: Pairs
@@ -59,6 +62,7 @@ class EventView:
     received_from: str
     received_to: str
     around: tuple[str, str] | None
+    around_last: str
     cursor: str
     opened: str
 
@@ -77,12 +81,15 @@ class EventView:
         start, end = read_moment(first_of(pairs, FROM)), read_moment(first_of(pairs, TO))
         last = first_of(pairs, _LAST)
         around = (first_of(pairs, _AROUND[0]), first_of(pairs, _AROUND[1]))
+        is_part = bool(start or end) and all(around)
+        around_last = first_of(pairs, _AROUND_LAST)
         return cls(
             filters,
             "" if start or end else last if last in LASTS else DEFAULT_LAST,
             start,
             end,
-            around if (start or end) and all(around) else None,
+            around if is_part else None,
+            around_last if is_part and around_last in LASTS else "",
             first_of(pairs, _CURSOR),
             first_of(pairs, OPEN),
         )
@@ -106,23 +113,43 @@ class EventView:
         """Return the query string of the first page of the view."""
         bounds = [(_LAST, self.last)] if self.last and self.last != DEFAULT_LAST else []
         bounds += [(name, text) for name, text in self._bounds() if text]
-        around = [] if self.around is None else list(zip(_AROUND, self.around, strict=True))
-        return write_pairs([*self.filters, *bounds, *around])
+        return write_pairs([*self.filters, *bounds, *self._around()])
 
     def walk(self, asked: Pairs) -> Pairs:
         """Return the parameters that all pages share, which keep the range of the first page."""
-        around = [] if self.around is None else list(zip(_AROUND, self.around, strict=True))
-        return [*asked, *around]
+        return [*asked, *self._around()]
 
     def with_range(self, start: str, end: str, around: tuple[str, str] | None = None) -> EventView:
-        """Return the view with another range."""
+        """Return the view with another range, which is a part of `around` if that is set."""
         return replace(
-            self, last="", received_from=start, received_to=end, around=around, cursor=""
+            self,
+            last="",
+            received_from=start,
+            received_to=end,
+            around=around,
+            around_last=(self.last or self.around_last) if around else "",
+            cursor="",
         )
+
+    def with_whole_range(self) -> EventView:
+        """Return the view of the range that the histogram covers."""
+        if self.around is None:
+            return self
+        if self.around_last:
+            return self.with_last(self.around_last)
+        return self.with_range(*self.around)
 
     def with_last(self, last: str) -> EventView:
         """Return the view with the range `last`, which ends now."""
-        return replace(self, last=last, received_from="", received_to="", around=None, cursor="")
+        return replace(
+            self,
+            last=last,
+            received_from="",
+            received_to="",
+            around=None,
+            around_last="",
+            cursor="",
+        )
 
     def only_pull(self, number: int) -> EventView:
         """Return the view of all events of a pull request, over the longest range in `LASTS`."""
@@ -149,6 +176,12 @@ class EventView:
     def has(self, field: str, value: str) -> bool:
         """Whether the view has this filter."""
         return value in values_of(self.filters, field)
+
+    def _around(self) -> Pairs:
+        if self.around is None:
+            return []
+        last = [(_AROUND_LAST, self.around_last)] if self.around_last else []
+        return [*zip(_AROUND, self.around, strict=True), *last]
 
     def _bounds(self) -> Pairs:
         return [(FROM, self.received_from), (TO, self.received_to)]

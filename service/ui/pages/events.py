@@ -160,7 +160,7 @@ def _show_counts(
         "total": None if counts is None else counts["total"],
         "facets": None if counts is None else list_facets(counts, view),
         "histogram": None if around is None else draw_histogram(around, view, walk),
-        "whole": _range_query(view),
+        "whole": None if view.around is None else view.with_whole_range().query(),
         "zoom": view.with_range(view.received_from, view.received_to).query(),
     }
 
@@ -292,11 +292,6 @@ def _followed_types(view: EventView) -> list[str]:
     chosen = values_of(view.filters, "event_type") or sorted(CATALOGUE)
     left_out = values_of(view.filters, "not_event_type")
     return [each for each in chosen if each not in left_out]
-
-
-def _range_query(view: EventView) -> str | None:
-    """Return the query string of the whole range, if a part of it is selected."""
-    return None if view.around is None else view.with_range(*view.around).query()
 
 
 def _kept_by_form(view: EventView) -> Pairs:

@@ -46,6 +46,29 @@ def test_what_a_view_writes_it_reads_back() -> None:
         assert read_moment(show_moment(written)) == written
 
 
+@pytest.mark.parametrize(
+    ("whole", "written"),
+    [
+        ("", ""),
+        ("outcome=failure&last=30d", "outcome=failure&last=30d"),
+        (
+            "received_from=2026-01-01&received_to=2026-01-02",
+            "received_from=2026-01-01T00%3A00%3A00Z&received_to=2026-01-02T00%3A00%3A00Z",
+        ),
+    ],
+)
+def test_a_part_of_a_range_leads_back_to_all_of_it(whole: str, written: str) -> None:
+    day = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
+    part = EventView.read(whole).with_range(*day, around=day)
+    again = EventView.read(part.query())
+    assert again == part
+    assert again.with_whole_range().query() == written
+    # A part of that part, and another page of it.
+    smaller = again.with_range(day[0], "2026-01-01T12:00:00Z", around=day)
+    page = EventView.read(write_pairs(smaller.walk(smaller.ask(NOON))))
+    assert page.with_whole_range().query() == written
+
+
 def test_numbers_of_pull_requests_are_compared_as_numbers() -> None:
     view = EventView.read("pull_request=0017&pull_request=17&not_pull_request=00&trigger=007")
     assert view.filters == [

@@ -32,6 +32,7 @@ from service.cli.running import now, with_store
 from service.config.secret import choose_secret
 from service.config.settings import Settings, load_settings
 from service.http.targets import UI_PREFIX
+from service.schemas.limits import EVENT_RANGE_DAYS
 from service.ui.links import LIFETIME, LINK_FIELD, SIGN_IN, make_link
 
 KEY_NAME: Final = "demo"
@@ -63,7 +64,7 @@ _REPORTS: Final = (
 )
 
 # The time range that the event log shows by default.
-_DEFAULT_RANGE: Final = timedelta(days=1)
+_DEFAULT_RANGE: Final = timedelta(days=EVENT_RANGE_DAYS)
 
 # A flaky test of the examples.
 _QUARANTINED: Final = "unit-tests.MolPairStyle:e3b"

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from indexing.models.events import EventQuery, Outcome
 from indexing.names import RepositoryName
 from service.pagination.cursor import TimeRange
+from service.schemas.limits import EVENT_RANGE_DAYS
 
-DEFAULT_RANGE: Final = timedelta(days=1)
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+DEFAULT_RANGE: Final = timedelta(days=EVENT_RANGE_DAYS)
 
 
 def choose_received_range(start: datetime | None, end: datetime | None, now: datetime) -> TimeRange:
     """Return the requested range of the log; a missing bound is filled in."""
-    if end is None:
-        # A range with only a start, which is in the future, is empty.
-        end = now if start is None else max(now, start)
-    if start is None:
-        start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
-    return TimeRange(start, end)
+    return TimeRange.fill_in(start, end, now, DEFAULT_RANGE)
 
 
 def make_query(

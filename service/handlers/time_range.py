@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from service.http import problems
@@ -13,7 +13,6 @@ from service.schemas.limits import MAX_RANGE_DAYS, RANGE_DAYS
 
 DEFAULT_RANGE: Final = timedelta(days=RANGE_DAYS)
 MAX_RANGE: Final = timedelta(days=MAX_RANGE_DAYS)
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _MINUTE: Final = timedelta(minutes=1)
 # How much longer a range without `end` may be: it ends with the current minute, and a client
 # computes `start` some time before the request arrives.
@@ -29,17 +28,11 @@ def choose_range(parameters: Mapping[str, Any], now: datetime) -> TimeRange:
     Raises:
         Problem: 422 for a range that is too long.
     """
-    start: datetime | None = parameters["start"]
     end: datetime | None = parameters["end"]
-    longest = MAX_RANGE
-    if end is None:
-        longest += _SLACK
-        end = now.replace(second=0, microsecond=0) + _MINUTE
-        # A range with only a start, which is in the future, is empty.
-        end = end if start is None else max(end, start)
-    if start is None:
-        start = end - DEFAULT_RANGE if end - _BEGINNING >= DEFAULT_RANGE else _BEGINNING
-    if end - start > longest:
+    next_minute = now.replace(second=0, microsecond=0) + _MINUTE
+    found = TimeRange.fill_in(parameters["start"], end, next_minute, DEFAULT_RANGE)
+    longest = MAX_RANGE if end is not None else MAX_RANGE + _SLACK
+    if found.end - found.start > longest:
         detail = f"must be at most {MAX_RANGE_DAYS} days before the end of the range"
         raise problems.invalid([FieldError("query", "start", detail)])
-    return TimeRange(start, end)
+    return found

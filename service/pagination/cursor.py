@@ -13,7 +13,7 @@ import hmac
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Final, Generic, TypeVar
 
@@ -41,6 +41,8 @@ _TIME_RANGE: Final = struct.Struct(">qq")
 
 # RFC 4648, section 5.
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
+
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 # The bytes that base64, the flags, the store and the MAC leave for the key of a row. Cursors
 # with a time range have 16 bytes more, but the keys of those lists have at most 24.
@@ -73,6 +75,21 @@ class TimeRange:
 
     start: datetime
     end: datetime
+
+    @classmethod
+    def fill_in(
+        cls, start: datetime | None, end: datetime | None, latest: datetime, length: timedelta
+    ) -> TimeRange:
+        """Return the range between two bounds, each of which may be missing.
+
+        Without an end, it is up to `latest`; without a start, it has that `length`. A range with
+        only a start, which is after `latest`, is empty.
+        """
+        if end is None:
+            end = latest if start is None else max(latest, start)
+        if start is None:
+            start = end - length if end - _BEGINNING >= length else _BEGINNING
+        return cls(start, end)
 
 
 @dataclass(frozen=True, slots=True)

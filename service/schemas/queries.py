@@ -23,6 +23,7 @@ from indexing.timestamps import parse_timestamp
 from service.schemas.limits import (
     CURSOR_MAX_LENGTH,
     DEFAULT_PER_PAGE,
+    EVENT_RANGE_DAYS,
     MAX_GLOB_COST,
     MAX_PER_PAGE,
     MAX_REF_LENGTH,
@@ -242,7 +243,9 @@ class EventFilters(Query):
     )
     received_from = Moment(
         load_default=absent,
-        metadata=description("Start of the range, inclusive; default received_to minus 1 day."),
+        metadata=description(
+            f"Start of the range, inclusive; default received_to minus {EVENT_RANGE_DAYS} day."
+        ),
     )
     received_to = Moment(
         load_default=absent,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 from indexing.errors import InvalidValueError
 from indexing.models.events import MAX_TRIGGER_LENGTH
 from indexing.timestamps import format_timestamp, parse_timestamp
+from service.pagination.cursor import TimeRange
+from service.schemas.limits import EVENT_RANGE_DAYS
 from service.ui.event_view import FROM, TO, EventView
 from service.ui.queries import values_of
 
@@ -32,9 +34,7 @@ _FACETS: Final = (
 # Further values of a facet that a page lists. The rest can be found by typing.
 _MORE: Final = 30
 _MAX_CHOSEN: Final = 20
-# The range of the API without a start, and the first moment that it can have.
-_DEFAULT_RANGE: Final = timedelta(days=1)
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+_DEFAULT_RANGE: Final = timedelta(days=EVENT_RANGE_DAYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def draw_histogram(
                 (round(number * step, 1), round(step, 1)),
                 f"{_format(start, style)} to {_format(end, style)}: {each['count']:,}",
                 target.query(),
-                chosen is not None and chosen[0] < end and start < chosen[1],
+                chosen is not None and chosen.start < end and start < chosen.end,
             )
         )
     inside = [number for number, bar in enumerate(bars) if bar.is_inside]
@@ -189,18 +189,17 @@ def _around(
     )
 
 
-def _chosen_part(view: EventView) -> tuple[datetime, datetime] | None:
+def _chosen_part(view: EventView) -> TimeRange | None:
+    """Return the range of the view, if it is a part of the counted range."""
     if view.around is None:
         return None
     try:
         end = parse_timestamp(view.received_to or view.around[1])
-        if view.received_from:
-            return parse_timestamp(view.received_from), end
+        start = parse_timestamp(view.received_from) if view.received_from else None
     except InvalidValueError:
         # The API has refused the range of the view, but counted the range around it.
         return None
-    # As the API fills it in: a day before the end, but not before the year 1.
-    return max(end, _BEGINNING + _DEFAULT_RANGE) - _DEFAULT_RANGE, end
+    return TimeRange.fill_in(start, end, end, _DEFAULT_RANGE)
 
 
 def _list_ticks(starts: Sequence[datetime], ends: Sequence[datetime]) -> list[str]:

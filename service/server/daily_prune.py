@@ -15,9 +15,9 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, time
-from pathlib import Path
 from typing import Final
 
+from indexing.child_processes import with_python_path
 from indexing.errors import MergewatchError
 from indexing.pruning import NextStep, PruneRun, find_due, next_step
 from indexing.store import recorded_prune
@@ -101,8 +101,6 @@ class DailyPrune:
             _log.info("prune ended")
 
     async def _start(self, run: PruneRun) -> Process:
-        environment = dict(os.environ)
-        environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
         return await asyncio.create_subprocess_exec(
             *self._command,
             "index",
@@ -112,7 +110,7 @@ class DailyPrune:
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=PIPE,
-            env=environment,
+            env=with_python_path(os.environ),
             # Ctrl-C is for the service, which ends its child process itself.
             start_new_session=True,
         )

@@ -23,6 +23,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
+from indexing.child_processes import with_python_path
 from indexing.store.interface import Steps
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.maintenance import rebuild_derived
@@ -191,11 +192,10 @@ def _started(path: Path, now: datetime) -> Iterator[_Process]:
 def _start(path: Path, now: datetime, descriptor: int) -> subprocess.Popen[bytes]:
     arguments = (str(path), now.isoformat(), str(descriptor))
     try:
-        folders = [each or str(Path.cwd()) for each in sys.path]
         return subprocess.Popen(  # noqa: S603 - our own interpreter
             # Without modules of the current folder, which may be of another release.
             [sys.executable, "-P", "-m", "indexing.store.sqlite.rebuild_process", *arguments],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
+            env=with_python_path(os.environ),
             pass_fds=[descriptor],
             stdin=subprocess.DEVNULL,
             # Ctrl-C is for the command, which ends its processes itself.

@@ -8,9 +8,9 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
+from indexing.child_processes import with_python_path
 from service.config.prefix import PREFIX
 from service.ingest.body_workers.wire import (
     END,
@@ -45,10 +45,9 @@ class Worker:
     async def start(cls, niceness: int) -> Worker:
         """Start a process; raises `WorkerDiedError` if the system cannot start one."""
         # A worker needs no settings, and cannot leak secrets that it does not have.
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(PREFIX)
-        }
-        environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        environment = with_python_path(
+            {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        )
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -22,7 +22,7 @@ from service.cli.remote.rows import (
     DEFAULT_LIMIT,
     json_option,
     limit_option,
-    print_rows,
+    print_json_rows,
     say_if_more,
     show_table,
     take,
@@ -106,7 +106,7 @@ def events(
     async def work(client: AsyncClient) -> None:
         if as_json:
             exported = client.export_events(str(repository), **filters)
-            await print_rows(exported.pages(), write_json, limit)
+            await print_json_rows(exported, limit)
             return
         shown = limit or DEFAULT_LIMIT
         # One row more tells whether the table is cut off. An event can have a megabyte.

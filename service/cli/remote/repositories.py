@@ -15,11 +15,10 @@ from service.cli.remote.rows import (
     DEFAULT_LIMIT,
     json_option,
     limit_option,
-    print_rows,
+    print_json_rows,
     say_if_more,
     show_table,
     take,
-    write_json,
 )
 
 _COLUMNS: Final = (
@@ -52,7 +51,7 @@ def health(owner: str, sort: Literal["worst", "name"], limit: int | None, as_jso
     async def work(client: AsyncClient) -> None:
         found = client.list_repositories(owner, sort=sort)
         if as_json:
-            await print_rows(found.pages(), write_json, limit)
+            await print_json_rows(found, limit)
             return
         shown = limit or DEFAULT_LIMIT
         rows, has_more = await take(found, shown)

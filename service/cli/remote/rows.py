@@ -6,7 +6,7 @@ Unprintable characters are escaped, so that text from the service cannot control
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
@@ -71,19 +71,12 @@ async def take(rows: Rows[T], limit: int) -> tuple[list[T], bool]:
     return found, False
 
 
-async def print_rows(
-    rows: AsyncGenerator[list[T], None],
-    write: Callable[[T], str | None],
-    limit: int | None = None,
-) -> None:
-    """Print a line for each row as it arrives; rows for which `write` returns None are skipped.
-
-    Skipped rows do not count towards `limit`.
-    """
+async def print_json_rows(rows: Rows[Any], limit: int | None) -> None:
+    """Print rows as they arrive, at most `limit`, each as a line of JSON."""
     left = limit
-    async with aclosing(rows) as pages:
+    async with aclosing(rows.pages()) as pages:
         async for page in pages:
-            lines = [line for line in map(write, page) if line is not None][:left]
+            lines = [write_json(row) for row in page[:left]]
             if lines:
                 # `echo` flushes: a pipe gets the rows at once, and a closed pipe ends the command.
                 click.echo("\n".join(lines))

@@ -17,11 +17,10 @@ from service.cli.remote.rows import (
     DEFAULT_LIMIT,
     json_option,
     limit_option,
-    print_rows,
+    print_json_rows,
     say_if_more,
     show_table,
     take,
-    write_json,
 )
 
 _NAMES: Final = ("TEST", "PIPELINE", "JOB")
@@ -125,7 +124,7 @@ def search(
     async def work(client: AsyncClient) -> None:
         if as_json:
             exported = client.export_tests(str(repository), names, **filters)
-            await print_rows(exported.pages(), write_json, limit)
+            await print_json_rows(exported, limit)
         else:
             shown = limit or DEFAULT_LIMIT
             found = client.search_tests(str(repository), names, **filters)

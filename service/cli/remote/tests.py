@@ -20,7 +20,7 @@ from service.cli.remote.rows import (
     DEFAULT_LIMIT,
     json_option,
     limit_option,
-    print_rows,
+    print_json_rows,
     say_if_more,
     show_table,
     take,
@@ -118,7 +118,7 @@ def failures(
     async def work(client: AsyncClient) -> None:
         listed = client.list_failures(str(repository), test_id, branch=branch)
         if as_json:
-            await print_rows(listed.pages(), write_json, limit)
+            await print_json_rows(listed, limit)
             return
         shown = limit or DEFAULT_LIMIT
         rows, has_more = await take(listed, shown)

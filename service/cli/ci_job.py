@@ -1,4 +1,4 @@
-"""Finds the run that `mergewatch ingest junit` loads, in the options or the CI environment."""
+"""Finds the run whose reports a command reads, in the options or the environment of the CI."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ def option_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def find_ci_job(environment: Mapping[str, str] | None = None) -> JobFacts | None:
+def find_ci_job() -> JobFacts | None:
     """Read the CI job from the environment and its event file; return None outside of a CI."""
-    environment = os.environ if environment is None else environment
-    path = find_event_file(environment)
+    path = find_event_file(os.environ)
     event, note = None, None
     if path is not None:
         try:
@@ -39,7 +38,7 @@ def find_ci_job(environment: Mapping[str, str] | None = None) -> JobFacts | None
         except (OSError, UnicodeDecodeError, InvalidValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             note = f"GITHUB_EVENT_PATH: {reason}"
-    facts = find_job(environment, event)
+    facts = find_job(os.environ, event)
     if facts is not None and note is not None:
         return replace(facts, notes=(note, *facts.notes))
     return facts

@@ -85,14 +85,14 @@ def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
 
 
 def read_present(
-    read: Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R] | None]], *, missing: str = "test"
+    read: Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R] | None]],
 ) -> Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R]]]:
-    """Return a read that raises a 404 for `missing` if `read` returns `None`."""
+    """Return a read that raises a 404 if `read` returns `None`: the test is not known."""
 
     async def read_all(anchor: Anchor[K], limit: int) -> Page[R]:
         page = await read(anchor, limit)
         if page is None:
-            raise problems.not_found(missing)
+            raise problems.not_found("test")
         return page
 
     return read_all
@@ -104,15 +104,13 @@ async def read_page(
     read: Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R] | None]],
     key_of: Callable[[R], K],
     encode: Encoder,
-    *,
-    missing: str = "test",
 ) -> Answer:
     """Return one page of an opened list, read by `read`; nothing is cached.
 
     Raises:
-        Problem: 404 for `missing` if `read` returns `None`.
+        Problem: 404 if `read` returns `None`, as `read_present` does.
     """
     per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
-    page = await read_present(read, missing=missing)(opened.anchor, per_page)
+    page = await read_present(read)(opened.anchor, per_page)
     body = encode(Rows(page.rows, len(page.rows), per_page))
     return make_answer(body, pack_ends(page, key_of, endpoint.keys))

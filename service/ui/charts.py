@@ -26,6 +26,8 @@ _LEAST_WIDTH: Final = 28
 _PROPORTION_GAP: Final = 14
 _STEPS: Final = (1, 2, 5)
 _MOST_LINES: Final = 4
+# The labels below a chart.
+_LABELS: Final = 5
 # The units of a scale of durations: each up to a number of seconds, with its length in seconds.
 _TIME_UNITS: Final = ((2.0, 0.001, "ms"), (120.0, 1.0, "s"), (7_200.0, 60.0, "min"))
 _LARGEST_UNIT: Final = (3_600.0, "h")
@@ -169,9 +171,9 @@ def draw_durations(
     return Durations(f"M{mean}", "".join(f"M{each}h0" for each in place(longest)), lines)
 
 
-def spread_labels(count: int, labels: int = 5) -> list[int]:
-    """Return evenly spaced positions of the labels below a chart, from the first day on."""
-    return [round(at * (count - 1) / (labels - 1)) for at in range(labels)] if count else []
+def spread_labels(count: int) -> list[int]:
+    """Return evenly spaced positions of the labels below a chart of `count` days."""
+    return [round(at * (count - 1) / (_LABELS - 1)) for at in range(_LABELS)] if count else []
 
 
 def _make_lines(top: int) -> list[tuple[int, float]]:

@@ -40,9 +40,9 @@ def values_of(pairs: Pairs, name: str) -> list[str]:
     return [value for found, value in pairs if found == name]
 
 
-def first_of(pairs: Pairs, name: str, default: str = "") -> str:
-    """Return the first value of a parameter."""
-    return next(iter(values_of(pairs, name)), default)
+def first_of(pairs: Pairs, name: str) -> str:
+    """Return the first value of a parameter; empty if there is none."""
+    return next(iter(values_of(pairs, name)), "")
 
 
 def without(pairs: Pairs, names: Collection[str]) -> Pairs:

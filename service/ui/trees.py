@@ -12,7 +12,9 @@ from service.ui.formats import show_briefly, show_count, show_text
 # A value nested deeper than this is shown as JSON, because screens are too narrow for more levels.
 MAX_DEPTH: Final = 10
 _LONG_KEY: Final = 200
-# How many members of a list a preview shows.
+# How many members of an object a preview shows, how much of each, and how many items of a list.
+_PREVIEWED: Final = 6
+_LONG_PREVIEW: Final = 60
 _LISTED: Final = 3
 _LONG_URL: Final = 1_000
 
@@ -68,14 +70,15 @@ def draw_tree(value: Any, budget: Budget, depth: int = 0) -> list[Node]:
     return nodes
 
 
-def preview(value: Mapping[str, Any], members: int = 6, length: int = 60) -> list[tuple[str, str]]:
+def preview(value: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return name and text of the first members that are not null or empty."""
     found = []
     for key, member in value.items():
         if member is None or member in ({}, []):
             continue
-        found.append((show_briefly(key, length), show_briefly(_summarise(member), length)))
-        if len(found) == members:
+        name, text = (show_briefly(each, _LONG_PREVIEW) for each in (key, _summarise(member)))
+        found.append((name, text))
+        if len(found) == _PREVIEWED:
             break
     return found
 

@@ -365,13 +365,9 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
         return await rebuild_in_steps(self._connections, now, progress)
 
-    async def _repeat(
-        self, step: Callable[[sqlite3.Connection], int], progress: Steps | None = None
-    ) -> int:
+    async def _repeat(self, step: Callable[[sqlite3.Connection], int]) -> int:
         """Run the step in one transaction after the other until it has nothing to do."""
         total = 0
         while done := await self._connections.write(step):
             total += done
-            if progress is not None:
-                progress(total)
         return total

@@ -267,10 +267,10 @@ async def test_old_results_that_arrive_during_a_prune_are_judged(
     old = make_executions(run, [("t", FAILED)], after(days=-200))
     repeat = SqliteStore._repeat
 
-    async def load_before(self: SqliteStore, work: Any, progress: Any = None) -> int:
+    async def load_before(self: SqliteStore, work: Any) -> int:
         if getattr(work, "func", None) is step:
             await self.write_results(WIDGETS, {run: old})
-        return await repeat(self, work, progress)
+        return await repeat(self, work)
 
     monkeypatch.setattr(SqliteStore, "_repeat", load_before)
     assert (await store.prune(after(days=-90), NOON)).executions == 0

@@ -130,8 +130,8 @@ def _token(env: Env, name: str, default: str | None) -> str | None:
     return (text or "").strip() or None
 
 
-def _check_token(text: str | None) -> None:
-    if text and not (text.strip().isascii() and text.strip().isprintable()):
+def _check_token(text: str) -> None:
+    if not (text.strip().isascii() and text.strip().isprintable()):
         raise ValidationError("must be printable ASCII, because a header carries it")
 
 
@@ -139,19 +139,19 @@ def _path(env: Env, name: str, default: Path) -> Path:
     return Path(env.str(name, str(default)))
 
 
-def _public_url(env: Env, name: str, default: str | None) -> str | None:
-    text = env.str(name, default, validate=check_public_url)
-    return text.rstrip("/") if text else default
+def _url(check: Callable[[str], None]) -> Callable[[Env, str, str | None], str | None]:
+    """Return the reader of a URL, to which paths are appended."""
 
+    def read(env: Env, name: str, default: str | None) -> str | None:
+        text = env.str(name, default, validate=check)
+        return text.rstrip("/") if text else default
 
-def _service_url(env: Env, name: str, default: str | None) -> str | None:
-    text = env.str(name, default, validate=check_service_url)
-    return text.rstrip("/") if text else default
+    return read
 
 
 def _node_urls(env: Env, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
     text = env.str(name, "", validate=check_node_urls)
-    return tuple(url.strip().rstrip("/") for url in (text or "").split(",")) if text else default
+    return tuple(url.strip().rstrip("/") for url in text.split(",")) if text else default
 
 
 def _index_prefix(env: Env, name: str, default: str) -> str:
@@ -163,11 +163,6 @@ def _check_index_prefix(text: str) -> None:
         raise ValidationError(
             "must be 1 to 100 characters of a-z, 0-9, '_', '.' and '-', the first a letter or digit"
         )
-
-
-def _host_api_url(env: Env, name: str, default: str | None) -> str | None:
-    text = env.str(name, default, validate=check_host_api_url)
-    return text.rstrip("/") if text else default
 
 
 def _rate_limit(env: Env, name: str, default: str | None) -> str | None:
@@ -253,7 +248,7 @@ DECLARATIONS: Final = (
         "unset",
         "The URL at which clients reach the service, with a path prefix if there is one. Links "
         "are built from it. Unset: from the `Host` header of the request.",
-        _public_url,
+        _url(check_public_url),
     ),
     Declaration("bind", "127.0.0.1", "The address to listen on.", _text),
     Declaration(
@@ -303,7 +298,7 @@ DECLARATIONS: Final = (
         "The service that `mergewatch ingest junit` and `ci junit` upload to and that `events`, "
         "`tests` and `repository health` read from, with its path prefix if there is one. Unset: "
         "reports are written into the store.",
-        _service_url,
+        _url(check_service_url),
     ),
     Declaration(
         "token",
@@ -324,7 +319,7 @@ DECLARATIONS: Final = (
         "The API of the code host, such as `https://api.github.com`. Its tokens can then read "
         "here, and on the dashboard, what they can read there. Unset: only application keys are "
         "valid.",
-        _host_api_url,
+        _url(check_host_api_url),
     ),
     Declaration(
         "rate_limit",

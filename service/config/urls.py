@@ -1,4 +1,7 @@
-"""Checks URLs in the settings. Pure: no URL is contacted, and no file is read."""
+"""Checks URLs in the settings. Pure: no URL is contacted, and no file is read.
+
+A check raises `ValidationError`, whose text shows nothing of the URL.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,7 @@ _CERTIFICATE_CHECKS: Final = frozenset({"none", "optional", "required"})
 _BOOLEANS: Final = frozenset({"true", "false", "t", "f", "yes", "no", "y", "n", "1", "0"})
 
 
-def check_public_url(text: str | None) -> None:
-    if text is None:
-        return
+def check_public_url(text: str) -> None:
     message = "must be an http or https URL with a host, without query or fragment"
     if not _PUBLIC_URL.fullmatch(text):
         raise ValidationError(message)
@@ -45,14 +46,14 @@ def check_public_url(text: str | None) -> None:
         raise ValidationError(message)
 
 
-def check_service_url(text: str | None) -> None:
+def check_service_url(text: str) -> None:
     check_public_url(text)
-    if text is not None and text.rstrip("/").endswith("/v1"):
+    if text.rstrip("/").endswith("/v1"):
         raise ValidationError("must be the address of the service, without /v1 at its end")
 
 
-def check_node_urls(text: str | None) -> None:
-    urls = [url.strip() for url in (text or "").split(",")]
+def check_node_urls(text: str) -> None:
+    urls = [url.strip() for url in text.split(",")]
     for url in urls:
         message = "must be http or https URLs with a host each, separated by commas"
         try:
@@ -75,9 +76,7 @@ def _find_node(url: str) -> tuple[str, str | None, int, str]:
     return parts.scheme, parts.hostname, port, parts.path.rstrip("/")
 
 
-def check_redis_url(text: str | None) -> None:
-    if text is None:
-        return
+def check_redis_url(text: str) -> None:
     message = "must be a URL such as redis://:password@host:6379/0, rediss://host or unix:///path"
     try:
         parts = urlsplit(text)
@@ -116,10 +115,10 @@ def _check_tls(options: Mapping[str, str]) -> None:
         raise ValidationError("must have ssl_certfile as well as ssl_keyfile")
 
 
-def check_host_api_url(text: str | None) -> None:
+def check_host_api_url(text: str) -> None:
     check_public_url(text)
     # The tokens of other people are sent there.
-    if text is not None and urlsplit(text).scheme != "https" and not _is_loopback(text):
+    if urlsplit(text).scheme != "https" and not _is_loopback(text):
         raise ValidationError("must be an https URL, unless its host is this machine")
 
 

@@ -21,8 +21,8 @@ from indexing.ingest.counts import IngestCount
 from indexing.ingest.dead_letter import RefusedLine
 from indexing.ingest.events import EventLoad
 from service.context import CONTEXT, REPOSITORY
+from service.ingest.body_workers.wire import BodyReader
 from service.ingest.limiter import LIMITER
-from service.ingest.request_body import BodyReader
 from service.routes import SEND_EVENTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.responses import EventIntakeAnswer

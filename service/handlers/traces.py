@@ -19,8 +19,8 @@ from indexing.ingest.spans import ingest_results
 from indexing.models.executions import Execution, Run
 from indexing.otlp.requests import JSON, PROTOBUF
 from service.context import CONTEXT, REPOSITORY
+from service.ingest.body_workers.wire import BodyReader
 from service.ingest.limiter import LIMITER
-from service.ingest.request_body import BodyReader
 from service.routes import SEND_TRACES
 from service.schemas.responses import TraceAnswer
 

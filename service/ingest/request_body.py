@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol, TypeVar
 
-from indexing.ingest.body_errors import BodyError, BodyTooLargeError
+from indexing.ingest.body_errors import BodyError
 from indexing.yielding import LoopYielder
 from service.http import problems
 from service.ingest.body_workers.pool import WorkerPool
-from service.ingest.body_workers.wire import Failure
+from service.ingest.body_workers.wire import BodyReader, Failure
 from service.ingest.body_workers.worker import JobFailedError, WorkerDiedError
 
 T = TypeVar("T")
-
-ItemT = TypeVar("ItemT", covariant=True)
-
-
-class BodyReader(Protocol[ItemT]):
-    """Reads a body step by step; yields `None` for a step without a result.
-
-    It is sent to worker processes, so it has to be picklable.
-    """
-
-    def __call__(self, content: bytes, /) -> Iterator[ItemT | None]: ...
-
 
 # Up to this size a body is read in the serving process: sending it to a worker costs more. The most
 # costly event line of this size takes some three milliseconds.
@@ -102,7 +90,7 @@ async def _read_here(reader: BodyReader[T], content: bytes) -> list[T]:
                 items.append(item)
             await yielder.yield_if_due()
     except BodyError as error:
-        raise _problem_of(error) from error
+        raise _problem_of(Failure.of(error)) from error
     return items
 
 
@@ -114,20 +102,14 @@ async def _read(
             async for batch in batches:
                 yield batch
     except JobFailedError as error:
-        raise _problem_of_failure(error.failure) from error
+        raise _problem_of(error.failure) from error
     except WorkerDiedError as error:
         raise problems.unavailable(
             "parsing of the request body was interrupted, retry later"
         ) from error
 
 
-def _problem_of(error: BodyError) -> problems.Problem:
-    if isinstance(error, BodyTooLargeError):
-        return problems.too_large(str(error))
-    return problems.malformed(str(error))
-
-
-def _problem_of_failure(failure: Failure) -> problems.Problem:
+def _problem_of(failure: Failure) -> problems.Problem:
     if failure.kind == "too large":
         return problems.too_large(failure.reason)
     return problems.malformed(failure.reason)

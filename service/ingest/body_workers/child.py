@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import BinaryIO, Final
 
 from indexing.ingest.bodies import unpack
-from indexing.ingest.body_errors import BodyError, BodyTooLargeError
+from indexing.ingest.body_errors import BodyError
 from service.ingest.body_workers.wire import JOB, BatchEncoder, Failure, Job, decode_job, encode_end
 
 # The largest body of 400,000 values takes some 300 MB.
@@ -65,10 +65,8 @@ def _work(job: Job, body: bytes) -> None:
             if item is not None and (frame := encoder.add(item)) is not None:
                 _write(frame)
         _write(encoder.finish())
-    except BodyTooLargeError as error:
-        failure = Failure("too large", str(error))
     except BodyError as error:
-        failure = Failure("wrong", str(error))
+        failure = Failure.of(error)
     except MemoryError:
         failure = Failure("too large", "the request body needs too much memory to parse")
     _write(encode_end(failure))

@@ -42,7 +42,7 @@ class WorkerPool:
                 return
 
     async def read(
-        self, reader: BodyReader, pieces: Sequence[bytes], *, packed: bool
+        self, reader: BodyReader[Any], pieces: Sequence[bytes], *, packed: bool
     ) -> AsyncGenerator[list[Any], None]:
         """Let a worker read a body; yield what the reader yields, in batches.
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import pickle
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol, TypeVar
 
-BodyReader = Callable[[bytes], Iterator[Any]]
+from indexing.ingest.body_errors import BodyError, BodyTooLargeError
+
+ItemT = TypeVar("ItemT", covariant=True)
 
 # The size of one batch: the serving process unpickles it in about a millisecond.
 BATCH_ITEMS: Final = 100
@@ -28,11 +30,20 @@ END: Final = b"e"
 JOB: Final = struct.Struct("!I")
 
 
+class BodyReader(Protocol[ItemT]):
+    """Reads a body step by step; yields `None` for a step without a result.
+
+    It is sent to worker processes, so it has to be picklable.
+    """
+
+    def __call__(self, content: bytes, /) -> Iterator[ItemT | None]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A body of `size` bytes, gzipped if `packed`, and its reader."""
 
-    reader: BodyReader
+    reader: BodyReader[Any]
     packed: bool
     size: int
 
@@ -43,6 +54,12 @@ class Failure:
 
     kind: Literal["wrong", "too large"]
     reason: str
+
+    @classmethod
+    def of(cls, error: BodyError) -> Failure:
+        """Return the failure that a reader has raised."""
+        is_too_large = isinstance(error, BodyTooLargeError)
+        return cls("too large" if is_too_large else "wrong", str(error))
 
 
 class BatchEncoder:

@@ -22,14 +22,15 @@ from service.auth.code_host.decisions import (
 from service.cache.backend import CacheBackend
 from service.cache.session import SingleFlight
 
-# Circuit breaker: after this many timeouts in a row, no request is sent for `BREAKER_OPEN_SECONDS`.
-MAX_CONSECUTIVE_TIMEOUTS: Final = 3
+# Circuit breaker: after this many requests in a row without a response that can be read, none is
+# sent for `BREAKER_OPEN_SECONDS`.
+MAX_CONSECUTIVE_FAILURES: Final = 3
 BREAKER_OPEN_SECONDS: Final = 1.0
 # Concurrent requests to the host: hosts want clients not to send many at once. Some slots are
 # reserved for tokens that were valid the last time, so that made-up tokens do not block those.
 MAX_CONCURRENT_REQUESTS: Final = 16
 MAX_CONCURRENT_UNKNOWN: Final = 12
-# How long a request may wait for a slot. This does not count as a timeout of the host.
+# How long a request may wait for a slot. This does not count as a failure of the host.
 SLOT_SECONDS: Final = 0.5
 # Requests in progress or waiting for a slot: a third of all that may be in progress
 # (`service.middleware.fair_queue`), so that a slow host does not block clients with a key.
@@ -57,7 +58,7 @@ class CodeHost:
         self._waiting = 0
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self._slots_for_unknown = asyncio.Semaphore(MAX_CONCURRENT_UNKNOWN)
-        self._timeouts = 0
+        self._failures = 0
         self._breaker_open_until = 0.0
         self._limited: Lru[datetime] = Lru(_LIMITED_BYTES)
 
@@ -141,11 +142,11 @@ class CodeHost:
         finally:
             self._waiting -= 1
         if found is None:
-            self._timeouts += 1
-            if self._timeouts >= MAX_CONSECUTIVE_TIMEOUTS:
+            self._failures += 1
+            if self._failures >= MAX_CONSECUTIVE_FAILURES:
                 self._breaker_open_until = time.monotonic() + BREAKER_OPEN_SECONDS
             return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
-        self._timeouts = 0
+        self._failures = 0
         return found
 
 

@@ -73,7 +73,10 @@ class CodeHostClient:
     async def find(
         self, token: str, repository: RepositoryName
     ) -> Finding | HostUnavailable | None:
-        """Find out whether this token may read the repository; `None` without an answer."""
+        """Find out whether this token may read the repository.
+
+        `None` if the host does not respond in time, or its response cannot be read.
+        """
         if not is_valid_in_path(repository):
             return Finding.HIDDEN
         try:

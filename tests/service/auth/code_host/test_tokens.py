@@ -11,7 +11,7 @@ import pytest
 from service.auth.code_host import client
 from service.auth.code_host.access import (
     MAX_CONCURRENT_UNKNOWN,
-    MAX_CONSECUTIVE_TIMEOUTS,
+    MAX_CONSECUTIVE_FAILURES,
     MAX_WAITING_UNKNOWN,
 )
 from service.auth.code_host.client import TOTAL_SECONDS
@@ -248,7 +248,7 @@ async def test_the_host_times_out_before_the_client_does(
     host.is_silent = True
     assert TOTAL_SECONDS < 2
     monkeypatch.setattr("service.auth.code_host.client.TOTAL_SECONDS", 0.2)
-    for _ in range(MAX_CONSECUTIVE_TIMEOUTS):
+    for _ in range(MAX_CONSECUTIVE_FAILURES):
         assert await status(door) == 503
     asked = len(host.asked)
     assert await status(door) == 503

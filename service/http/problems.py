@@ -122,7 +122,7 @@ def conflict(detail: str) -> Problem:
 
 
 def malformed(detail: str) -> Problem:
-    """Refuse a body that cannot be read."""
+    """Refuse a request whose body, or a header field of it, cannot be read."""
     return Problem(400, detail)
 
 

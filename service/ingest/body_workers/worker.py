@@ -32,7 +32,7 @@ _PIECE_BYTES: Final = 256 * 1024
 
 
 class WorkerDiedError(Exception):
-    """A worker process ended, or was ended, in the midst of a job."""
+    """A worker process cannot be started, or has ended during a job."""
 
 
 class Worker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 import orjson
@@ -15,6 +16,11 @@ from indexing.timestamps import format_timestamp
 def text(**options: Any) -> fields.String:
     """Return a string field that is always present, possibly null."""
     return fields.String(required=True, **options)
+
+
+def one_of(values: type[Enum], **options: Any) -> fields.String:
+    """Return a string field that is always present, with one of the values of an enumeration."""
+    return text(validate=OneOf([each.value for each in values]), **options)
 
 
 class Spelled(fields.String):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from marshmallow import fields
-from marshmallow.validate import OneOf
 
 from indexing.health.explanation import Rule
 from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
 from indexing.models.trends import Stat, TestStat
-from service.schemas.fields import Figure, Moment, Spelled, text
+from service.schemas.fields import Figure, Moment, Spelled, one_of, text
 from service.schemas.responses import AnswerSchema, PageAnswer
 
 
@@ -19,7 +18,7 @@ class ExecutionAnswer(AnswerSchema):
 
     id = text()
     finished_at = Moment(attribute="key.finished_at")
-    conclusion = text(validate=OneOf([conclusion.value for conclusion in Conclusion]))
+    conclusion = one_of(Conclusion)
     needed_retries = fields.Boolean(required=True)
     duration = fields.Float(required=True, allow_none=True)
     branch = text()
@@ -112,7 +111,7 @@ class RunPageAnswer(PageAnswer):
 class ReportedVerdictAnswer(AnswerSchema):
     """The verdict of one commit in one (pipeline, job)."""
 
-    verdict = text(validate=OneOf([outcome.value for outcome in Outcome]))
+    verdict = one_of(Outcome)
     commit = text()
     first_execution_at = Moment()
     last_execution_at = Moment()
@@ -123,9 +122,9 @@ class JobHealthAnswer(AnswerSchema):
 
     pipeline_name = text()
     job_name = text()
-    health_status = text(validate=OneOf([status.value for status in HealthStatus]))
+    health_status = one_of(HealthStatus)
     is_live = fields.Boolean(required=True)
-    rule = text(validate=OneOf([rule.value for rule in Rule]))
+    rule = one_of(Rule)
     explanation = text()
     executions_count = fields.Integer(required=True)
     failed_executions_count = fields.Integer(required=True)
@@ -141,7 +140,7 @@ class HealthReportAnswer(AnswerSchema):
     requested.
     """
 
-    health_status = text(validate=OneOf([status.value for status in HealthStatus]))
+    health_status = one_of(HealthStatus)
     jobs = fields.List(fields.Nested(JobHealthAnswer), required=True)
     jobs_count = fields.Integer(required=True)
     owners = fields.List(fields.String())
@@ -158,7 +157,7 @@ class SeriesBarAnswer(AnswerSchema):
 class SeriesAnswer(AnswerSchema):
     """A figure over a range of days, and its value on each day."""
 
-    stat = text(validate=OneOf([stat.value for stat in Stat]))
+    stat = one_of(Stat)
     value = Figure()
     value_over_time = fields.List(fields.Nested(SeriesBarAnswer), required=True)
 
@@ -192,7 +191,7 @@ class TestSeriesAnswer(AnswerSchema):
 
     __test__ = False
 
-    stat = text(validate=OneOf([stat.value for stat in TestStat]))
+    stat = one_of(TestStat)
     value = Figure()
     value_over_time = fields.List(fields.Nested(SeriesBarAnswer), required=True)
 
@@ -205,12 +204,8 @@ class TestTransitionAnswer(AnswerSchema):
     at = Moment(attribute="key.at")
     pipeline_name = text()
     job_name = text()
-    previous_health_status = text(
-        attribute="previous", validate=OneOf([status.value for status in HealthStatus])
-    )
-    health_status = text(
-        attribute="health", validate=OneOf([status.value for status in HealthStatus])
-    )
+    previous_health_status = one_of(HealthStatus, attribute="previous")
+    health_status = one_of(HealthStatus, attribute="health")
     exception_type = text(allow_none=True)
     commit = text(allow_none=True)
     pull_request = fields.Integer(required=True, attribute="pull_number", allow_none=True)

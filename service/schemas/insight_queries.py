@@ -77,8 +77,8 @@ class HealthQuery(Query):
 class GroupsQuery(Query):
     """The parameter of the groups of tests."""
 
-    by = Choice(
-        *(by.value for by in Grouping),
+    by = Choice.of(
+        Grouping,
         required=True,
         metadata=description("What the tests are grouped by."),
     )
@@ -98,7 +98,7 @@ class ExecutionsQuery(RangeQuery):
     )
     job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
     conclusion = AnyOf(
-        Choice(*(conclusion.value for conclusion in Conclusion)),
+        Choice.of(Conclusion),
         load_default=tuple,
         metadata=description("Only those that ended so."),
     )
@@ -136,7 +136,7 @@ class TransitionsQuery(RangeQuery):
     """The filters of changes of health."""
 
     health_status = AnyOf(
-        Choice(*(status.value for status in HealthStatus)),
+        Choice.of(HealthStatus),
         load_default=tuple,
         metadata=description("Only those into one of these."),
     )
@@ -152,8 +152,8 @@ class RepositoriesQuery(PagedQuery):
             "the host is asked about one repository at a time."
         ),
     )
-    sort = Choice(
-        *(sort.value for sort in RepositorySort),
+    sort = Choice.of(
+        RepositorySort,
         load_default=RepositorySort.NAME.value,
         metadata=description("By name; or the most broken tests first, then the most flaky ones."),
     )

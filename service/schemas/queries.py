@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from enum import Enum
 from typing import Any, Final
 
 from marshmallow import ValidationError, fields
@@ -85,6 +86,11 @@ class Choice(Parameter, fields.String):
     def __init__(self, *choices: str, named: str | None = None, **options: Any) -> None:
         error = f"must be one of {named or ', '.join(choices)}"
         super().__init__(validate=OneOf(choices, error=error), **options)
+
+    @classmethod
+    def of(cls, values: type[Enum], **options: Any) -> Choice:
+        """Return the choice between the values of an enumeration."""
+        return cls(*(each.value for each in values), **options)
 
 
 class Moment(Parameter, Parsed):
@@ -188,14 +194,6 @@ def _event_types() -> Choice:
     return Choice(*sorted(EVENT_TYPES), named=f"the {len(EVENT_TYPES)} event types")
 
 
-def _health_statuses() -> Choice:
-    return Choice(*(status.value for status in HealthStatus))
-
-
-def _outcomes() -> Choice:
-    return Choice(*(outcome.value for outcome in Outcome))
-
-
 class EventFilters(Query):
     """The filters of the event log, for its pages and for what is counted of it."""
 
@@ -219,7 +217,9 @@ class EventFilters(Query):
         metadata=description("Events with any of these triggers."),
     )
     outcome = AnyOf(
-        _outcomes(), load_default=tuple, metadata=description("Events with any of these outcomes.")
+        Choice.of(Outcome),
+        load_default=tuple,
+        metadata=description("Events with any of these outcomes."),
     )
     not_event_type = AnyOf(
         _event_types(),
@@ -232,7 +232,7 @@ class EventFilters(Query):
         metadata=description("Not with these triggers, even if also included."),
     )
     not_outcome = AnyOf(
-        _outcomes(),
+        Choice.of(Outcome),
         load_default=tuple,
         metadata=description("Not with these outcomes, even if also included."),
     )
@@ -285,8 +285,8 @@ class TestsQuery(PagedQuery):
             f"{MAX_GLOB_COST} wildcards in all, not counting `?` before the first `*`."
         ),
     )
-    sort = Choice(
-        *(sort.value for sort in TestSort),
+    sort = Choice.of(
+        TestSort,
         load_default=TestSort.EXECUTIONS_COUNT.value,
         metadata=description("The sort field; ties are sorted by name."),
     )
@@ -331,13 +331,13 @@ class TestsQuery(PagedQuery):
         ),
     )
     health_status = AnyOf(
-        _health_statuses(),
+        Choice.of(HealthStatus),
         metadata=description(
             "Rows with any of these health statuses in their own pipeline and job."
         ),
     )
     health_status_exclude = AnyOf(
-        _health_statuses(),
+        Choice.of(HealthStatus),
         metadata=description("Not with these health statuses, even if also included."),
     )
     include = AnyOf(
@@ -372,8 +372,8 @@ class QuarantinesQuery(PagedQuery):
         metadata=description("Quarantines that apply to this branch."),
     )
     test_id = Uuid(load_default=absent, metadata=description("Quarantines of this test."))
-    source = Choice(
-        *(source.value for source in QuarantineSource),
+    source = Choice.of(
+        QuarantineSource,
         load_default=absent,
         metadata=description("Quarantines with this source."),
     )

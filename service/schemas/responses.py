@@ -13,7 +13,7 @@ from indexing.health.verdicts import Outcome
 from indexing.models.executions import Conclusion
 from indexing.models.quarantines import ActorKind, ChangeAction, QuarantineSource
 from indexing.models.tests import HealthStatus
-from service.schemas.fields import Fixed, Fragment, Moment, Ratio, Spelled, text
+from service.schemas.fields import Fixed, Fragment, Moment, Ratio, Spelled, one_of, text
 
 LAST_CONCLUSIONS: Final = (*(conclusion.value for conclusion in Conclusion), "unknown")
 
@@ -91,7 +91,7 @@ class TestMetricsAnswer(AnswerSchema):
 
     __test__ = False
 
-    health_status = text(validate=OneOf([status.value for status in HealthStatus]))
+    health_status = one_of(HealthStatus)
     executions_count = fields.Integer(required=True)
     failed_executions_count = fields.Integer(required=True)
     failure_ratio = Ratio()
@@ -100,9 +100,7 @@ class TestMetricsAnswer(AnswerSchema):
     last_execution_at = Moment(allow_none=True)
     last_failure_at = Moment(allow_none=True)
     is_quarantined = fields.Boolean(required=True)
-    latest_verdicts = fields.List(
-        fields.String(validate=OneOf([outcome.value for outcome in Outcome])), required=True
-    )
+    latest_verdicts = fields.List(one_of(Outcome), required=True)
 
 
 class TestIdentityAnswer(AnswerSchema):
@@ -151,9 +149,7 @@ class TestDetailAnswer(AnswerSchema):
     repository = Spelled(required=True)
     test_name = text()
     test_id = fields.UUID(required=True)
-    health_status = text(
-        attribute="health.health_status", validate=OneOf([status.value for status in HealthStatus])
-    )
+    health_status = one_of(HealthStatus, attribute="health.health_status")
     last_conclusion = text(attribute="health.last_conclusion", validate=OneOf(LAST_CONCLUSIONS))
     failure_ratio = Ratio(attribute="health.failure_ratio")
     flakiness_ratio = Ratio(attribute="health.flakiness_ratio")
@@ -193,7 +189,7 @@ class QuarantineAnswer(AnswerSchema):
     reason = text()
     branch = text(allow_none=True)
     created_at = Moment(attribute="key.created_at")
-    source = text(validate=OneOf([source.value for source in QuarantineSource]))
+    source = one_of(QuarantineSource)
     is_recovered = fields.Boolean(required=True)
     test_id = fields.UUID()
     owner = fields.String(allow_none=True)
@@ -224,7 +220,7 @@ class TestStateAnswer(AnswerSchema):
     reason = text()
     branch_name = text(allow_none=True, attribute="branch")
     created_at = Moment(attribute="key.created_at")
-    source = text(validate=OneOf([source.value for source in QuarantineSource]))
+    source = one_of(QuarantineSource)
     is_recovered = fields.Boolean(required=True)
 
 
@@ -246,7 +242,7 @@ class AddedQuarantineAnswer(AnswerSchema):
 class ChangeActorAnswer(AnswerSchema):
     """Who changed a quarantine: a key, a user of a machine, or the rules."""
 
-    type = text(attribute="kind", validate=OneOf([kind.value for kind in ActorKind]))
+    type = one_of(ActorKind, attribute="kind")
     id = text(allow_none=True)
     name = text()
 
@@ -255,12 +251,12 @@ class QuarantineChangeAnswer(AnswerSchema):
     """One change of a quarantine, with its values since then."""
 
     at = Moment(attribute="key.at")
-    action = text(validate=OneOf([action.value for action in ChangeAction]))
+    action = one_of(ChangeAction)
     quarantine_id = fields.UUID(required=True)
     test_name = text()
     branch = text(allow_none=True)
     reason = text()
-    source = text(validate=OneOf([source.value for source in QuarantineSource]))
+    source = one_of(QuarantineSource)
     actor = fields.Nested(ChangeActorAnswer, required=True, allow_none=True)
 
 

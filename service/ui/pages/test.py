@@ -139,27 +139,21 @@ async def _show(
     path = _path_of(page)
     pairs = read_pairs(page.request.rel_url.raw_query_string)
     filters = only(pairs, _FILTERS)
-    executions_query = only(pairs, (*_FILTERS, "cursor"))
-    failures_query = [("per_page", _FAILURES_PER_PAGE)]
-    failures_query += [("cursor", cursor) for cursor in values_of(pairs, _FAILURES_CURSOR)]
-    of_test = [
-        ("test_id", path["test_id"]),
-        ("include", "details"),
-        ("per_page", _MOST_QUARANTINES),
-    ]
-    # Each list keeps the page of the other.
+    # The parameters of each list in the URL of the page. Each list keeps the page of the other.
+    of_executions = only(pairs, (*_FILTERS, "cursor"))
     of_failures = only(pairs, (_FAILURES_CURSOR,))
+    cursors = [("cursor", cursor) for cursor in values_of(pairs, _FAILURES_CURSOR)]
+    failures_query = write_pairs([("per_page", _FAILURES_PER_PAGE), *cursors])
+    executions_query = write_pairs([*of_executions, ("per_page", _EXECUTIONS_PER_PAGE)])
+    of_test = [("test_id", path["test_id"]), ("include", "details")]
+    quarantines_query = write_pairs([*of_test, ("per_page", _MOST_QUARANTINES)])
     found = asyncio.gather(
         asyncio.gather(
             api.get(GET_TEST, path),
             _read_health(api, path),
-            api.get(LIST_FAILURES, path, write_pairs(failures_query)),
-            api.get(
-                LIST_EXECUTIONS,
-                path,
-                write_pairs([*executions_query, ("per_page", _EXECUTIONS_PER_PAGE)]),
-            ),
-            api.get(LIST_QUARANTINES, path, write_pairs(of_test)),
+            api.get(LIST_FAILURES, path, failures_query),
+            api.get(LIST_EXECUTIONS, path, executions_query),
+            api.get(LIST_QUARANTINES, path, quarantines_query),
             api.get(LIST_TEST_TRANSITIONS, path),
         ),
         _read_durations(page, api, only(pairs, _JOB_FILTERS)),
@@ -168,11 +162,10 @@ async def _show(
         answers, durations = await found
     except Problem as problem:
         if problem.status == HTTPStatus.NOT_FOUND:
-            await _explain_missing(api, path, write_pairs(of_test))
+            await _explain_missing(api, path, quarantines_query)
         raise
     detail, health, failures, executions, quarantines, history = answers
     place = _place_of(page)
-    conclusion = first_of(pairs, "conclusion")
     earlier = _find_earlier(health.value["jobs"], page.now)
     return await page.show(
         "test.html",
@@ -186,7 +179,7 @@ async def _show(
         history=history.value["transitions"][:_MOST_TRANSITIONS],
         first_activity_at=history.value["first_activity_at"],
         failures=failures.value["failures"],
-        failure_links=page_links(failures.links, executions_query, _FAILURES_CURSOR),
+        failure_links=page_links(failures.links, of_executions, _FAILURES_CURSOR),
         executions=executions.value["executions"],
         execution_links=page_links(executions.links, [*filters, *of_failures]),
         # Without the filters of the executions, and without those of the durations.
@@ -201,25 +194,24 @@ async def _show(
         has_more_quarantines="next" in quarantines.links,
         **durations,
         filters=without(filters, ("conclusion",)),
-        conclusions=[
-            (
-                each,
-                each == conclusion,
-                write_pairs(
-                    [
-                        *without(filters, ("conclusion",)),
-                        *([("conclusion", each)] if each else []),
-                        *of_failures,
-                    ]
-                ),
-            )
-            for each in _CONCLUSIONS
-        ],
+        conclusions=_list_conclusions(filters, of_failures),
         most_jobs=_MOST_JOBS,
         terms=TERMS,
         wrong=wrong,
         form=form or {},
     )
+
+
+def _list_conclusions(filters: Pairs, kept: Pairs) -> list[tuple[str, bool, str]]:
+    """Return each conclusion, whether the executions have it, and the query that filters by it.
+
+    The first one is empty: no filter. Each query has the parameters `kept` at its end.
+    """
+    others, chosen = without(filters, ("conclusion",)), first_of(filters, "conclusion")
+    choices = [(each, [("conclusion", each)] if each else []) for each in _CONCLUSIONS]
+    return [
+        (each, each == chosen, write_pairs([*others, *of_each, *kept])) for each, of_each in choices
+    ]
 
 
 async def _explain_missing(api: Api, path: Mapping[str, str], query: str) -> None:

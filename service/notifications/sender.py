@@ -263,15 +263,7 @@ class NotificationSender:
     ) -> None:
         now = self._clock()
         receiver.failures += 1
-        tries = receiver.failures
-        if attempt.result is Result.REFUSED:
-            # The receiver responds. With longer pauses, more messages would arrive than it refuses.
-            tries = min(tries, MAX_REFUSALS)
-        pause = min(FIRST_PAUSE * 2 ** min(tries - 1, 20), LONGEST_PAUSE)
-        # Jitter spreads the retries of receivers that failed together. The first one comes with the
-        # next look after this pause, so within twice the time.
-        pause = max(pause * random.uniform(0.5, 1.0), FIRST_PAUSE)  # noqa: S311 - no secret
-        receiver.next_at = now + max(pause, timedelta(seconds=attempt.retry_after))
+        receiver.next_at = now + _choose_pause(receiver.failures, attempt)
         if receiver.failures == 1:
             _log.warning(
                 "notifications wait, the receiver fails",
@@ -331,6 +323,18 @@ class NotificationSender:
         if aged:
             await self._store.give_up(webhook.id, aged)
         return len(aged)
+
+
+def _choose_pause(failures: int, attempt: Attempt) -> timedelta:
+    """Return the pause after so many failures in a row, the last of which is `attempt`."""
+    if attempt.result is Result.REFUSED:
+        # The receiver responds. With longer pauses, more messages would arrive than it refuses.
+        failures = min(failures, MAX_REFUSALS)
+    pause: timedelta = min(FIRST_PAUSE * 2 ** min(failures - 1, 20), LONGEST_PAUSE)
+    # Jitter spreads the retries of receivers that failed together. The first one comes with the
+    # next look after this pause, so within twice the time.
+    pause = max(pause * random.uniform(0.5, 1.0), FIRST_PAUSE)  # noqa: S311 - no secret
+    return max(pause, timedelta(seconds=attempt.retry_after))
 
 
 def _next_part(

@@ -78,6 +78,7 @@ _GZIP_LEVEL: Final = 6
 
 _ROWS_TYPE: Final = "application/x-ndjson"
 _EVENTS_TYPE: Final = "text/event-stream"
+_TRACES_TYPE: Final = "application/x-protobuf"
 # How long to wait before a stream of events is opened again, unless the service sends `retry`.
 _RECONNECT_SECONDS: Final = 2.0
 _MAX_RECONNECT_SECONDS: Final = 30.0
@@ -281,11 +282,7 @@ class AsyncClient:
 
     async def send_events(self, repository: str, lines: bytes) -> EventIntake:
         """Send events of the repository as NDJSON. Sending the same events again is idempotent."""
-        headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
-        body = await asyncio.to_thread(gzip.compress, lines, _GZIP_LEVEL, mtime=0)
-        response = await self._transport.send(
-            "POST", events_path(repository), body=body, headers=headers
-        )
+        response = await self._send_packed(events_path(repository), lines, _ROWS_TYPE)
         return cast("EventIntake", self._read(response, "read"))
 
     async def send_traces(self, repository: str, request: bytes) -> bytes:
@@ -293,21 +290,20 @@ class AsyncClient:
 
         Sending the same spans again is idempotent.
         """
-        kind = "application/x-protobuf"
-        body = await asyncio.to_thread(gzip.compress, request, _GZIP_LEVEL, mtime=0)
-        response = await self._transport.send(
-            "POST",
-            tests_path(repository, "traces"),
-            body=body,
-            headers={"Content-Type": kind, "Content-Encoding": "gzip"},
-        )
-        if response.content_type != kind:
+        path = tests_path(repository, "traces")
+        response = await self._send_packed(path, request, _TRACES_TYPE)
+        if response.content_type != _TRACES_TYPE:
             raise self._foreign()
         return response.body
 
     def shown(self, text: str) -> str:
         """Shorten text that a service sent, and mask the token in it."""
         return self._transport.shown(text)
+
+    async def _send_packed(self, path: str, body: bytes, media_type: str) -> Response:
+        packed = await asyncio.to_thread(gzip.compress, body, _GZIP_LEVEL, mtime=0)
+        headers = {"Content-Type": media_type, "Content-Encoding": "gzip"}
+        return await self._transport.send("POST", path, body=packed, headers=headers)
 
     def _rows(self, path: str, rows: str, filters: Mapping[str, object]) -> Rows[Any]:
         query = encode_query({"per_page": _PER_PAGE, **filters})

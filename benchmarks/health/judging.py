@@ -16,7 +16,6 @@ from indexing.health.sequences import (
     DayOfSequence,
     SequenceState,
     WindowVerdict,
-    find_alone,
 )
 from indexing.health.status import count_changes, is_broken
 from indexing.health.thresholds import FLAKY_CHANGES, WINDOW
@@ -53,7 +52,7 @@ class History:
             found.start() + index
             for found in _TROUBLE.finditer(self._letters)
             for index, alone in enumerate(
-                find_alone(
+                _find_alone(
                     [_OUTCOMES[letter] for letter in found.group()],
                     Outcome.PASSED if found.start() else None,
                 )
@@ -124,3 +123,21 @@ class History:
         return DayOfSequence(
             day, letters.count("P"), letters.count("F"), letters.count("X"), len(alone)
         )
+
+
+def _find_alone(outcomes: Sequence[Outcome], before: Outcome | None) -> list[bool]:
+    """Return for each verdict of a sequence, oldest first, whether it stood alone.
+
+    The newest verdict that is not flaky never does, because no later one follows. `before` is the
+    outcome of the newest verdict before these that is not flaky.
+    """
+    alone = [outcome is Outcome.FLAKY for outcome in outcomes]
+    earlier, last, at = None, before, -1
+    for index, outcome in enumerate(outcomes):
+        if outcome is Outcome.FLAKY:
+            continue
+        # `at` is negative while the verdict in the middle is `before` itself.
+        if earlier is outcome and last is not outcome and at >= 0:
+            alone[at] = True
+        earlier, last, at = last, outcome, index
+    return alone

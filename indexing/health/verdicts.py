@@ -1,9 +1,7 @@
-"""Verdicts: the combined result of all executions of a test on one commit in one job."""
+"""The outcome of a verdict."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 
 
@@ -13,13 +11,3 @@ class Outcome(Enum):
     PASSED = "passed"
     FAILED = "failed"
     FLAKY = "flaky"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The outcome of one commit in one job, and when its first and last execution finished."""
-
-    first_at: datetime
-    last_at: datetime
-    commit: str
-    outcome: Outcome

@@ -10,27 +10,60 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from indexing.health.dense import is_dense, measure
-from indexing.health.sequences import SequenceState, find_alone, summarise
+from indexing.health.merging import build_rollup
+from indexing.health.observations import Observation
+from indexing.health.sequences import SequenceState
 from indexing.health.status import judge_sequence
-from indexing.health.verdicts import Outcome, Verdict
-from indexing.models.tests import HealthStatus
+from indexing.health.window import day_of
+from indexing.models.executions import Conclusion
+from indexing.models.tests import HealthStatus, TestMetadata
+from indexing.timestamps import to_microseconds
 from tests.builders import after
 
-OUTCOMES = {"P": Outcome.PASSED, "F": Outcome.FAILED, "X": Outcome.FLAKY}
+# The first moment of a UTC day.
+MIDNIGHT = after(days=-0.5)
 
 
-def sequence(days: Sequence[str]) -> list[Verdict]:
-    """The verdicts of each day, oldest first; a day without letters has none."""
+def run(letter: str, day: int, minute: int = 0) -> Observation:
+    """The only execution of a commit: it passed (P), failed (F), or passed after retries (X)."""
+    return Observation(
+        pipeline_name="ci",
+        job_name="unit",
+        commit=f"{day}-{minute}",
+        conclusion=Conclusion.FAILED if letter == "F" else Conclusion.PASSED,
+        at=to_microseconds(MIDNIGHT + timedelta(days=day, minutes=minute)),
+        needed_retries=letter == "X",
+        infrastructure_failure=False,
+        pull=None,
+        metadata=TestMetadata(),
+    )
+
+
+def runs(days: Sequence[str]) -> list[Observation]:
+    """The executions of each day, oldest first; a day without letters has none."""
     return [
-        Verdict(at, at, f"c{day}-{index}", OUTCOMES[letter])
+        run(letter, day, minute)
         for day, letters in enumerate(days)
-        for index, letter in enumerate(letters)
-        for at in [after(days=day - 0.5, minutes=index)]
+        for minute, letter in enumerate(letters)
     ]
 
 
-def state(days: Sequence[str], before: Outcome | None = None) -> SequenceState:
-    return summarise(sequence(days), before)
+def state_of(executions: Sequence[Observation], first_day: int = 0) -> SequenceState:
+    """The state of what was executed from that day on, as a roll-up keeps it."""
+    rollup, *_ = build_rollup(executions)
+    assert rollup is not None
+    found = rollup.sequence_since(day_of(MIDNIGHT) + first_day)
+    assert found is not None
+    return found
+
+
+def state(days: Sequence[str], before: str = "") -> SequenceState:
+    """The state of these days; `before` has one letter for each day before them."""
+    return state_of([*(run(each, i - len(before)) for i, each in enumerate(before)), *runs(days)])
+
+
+def find_alone(letters: str, before: str = "") -> list[bool]:
+    return [verdict.stood_alone for verdict in state([letters], before).newest]
 
 
 def status(days: Sequence[str]) -> HealthStatus:
@@ -60,18 +93,17 @@ LONE = "PPPPFPPPPP"
     ],
 )
 def test_a_verdict_stands_alone_between_two_that_agree(letters: str, alone: str) -> None:
-    assert find_alone([OUTCOMES[letter] for letter in letters]) == [each == "!" for each in alone]
+    assert find_alone(letters) == [each == "!" for each in alone]
 
 
 def test_the_verdict_before_the_window_is_a_neighbour() -> None:
-    assert find_alone([Outcome.FAILED, Outcome.PASSED], Outcome.PASSED) == [True, False]
-    assert find_alone([Outcome.FLAKY, Outcome.FAILED, Outcome.PASSED], Outcome.PASSED) == [
-        True,
-        True,
-        False,
-    ]
-    assert find_alone([Outcome.FAILED, Outcome.PASSED], Outcome.FAILED) == [False, False]
-    assert find_alone([Outcome.PASSED], Outcome.FAILED) == [False]
+    assert find_alone("FP", before="P") == [True, False]
+    assert find_alone("XFP", before="P") == [True, True, False]
+    assert find_alone("FP", before="F") == [False, False]
+    assert find_alone("P", before="F") == [False]
+    # A flaky one is none.
+    assert find_alone("FP", before="PX") == [True, False]
+    assert find_alone("FP", before="X") == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +188,7 @@ def judge_by_the_words(days: Sequence[str], before: str) -> bool:
 @given(histories, st.sampled_from("PF"))
 def test_it_is_the_rule_in_its_own_words(days: list[str], before: str) -> None:
     assume(any(days))
-    found = state(days, OUTCOMES[before])
+    found = state(days, before)
     assert measure(found).is_flaky == judge_by_the_words(days, before)
 
 
@@ -165,18 +197,13 @@ def test_it_is_the_rule_in_its_own_words(days: list[str], before: str) -> None:
 def test_a_mend_takes_as_many_days_as_it_says(days: list[str]) -> None:
     assume(any(days))
     # A last failure that nothing followed yet may still turn out to stand alone.
-    verdicts = sequence([*days, "PP"])
-    recurrence = measure(summarise(verdicts))
+    executions = runs([*days, "PP"])
+    recurrence = measure(state_of(executions))
     assume(recurrence.is_flaky)
     flaky = []
-    for _ in range(recurrence.days_to_clear + 1):
-        start = verdicts[-1].first_at.date() - timedelta(days=29)
-        older = [each.outcome for each in verdicts if each.first_at.date() < start]
-        clean = [each for each in older if each is not Outcome.FLAKY]
-        window = [each for each in verdicts if each.first_at.date() >= start]
-        flaky.append(measure(summarise(window, clean[-1] if clean else None)).is_flaky)
-        tomorrow = verdicts[-1].first_at.replace(hour=0, minute=0) + timedelta(days=1)
-        verdicts += [Verdict(tomorrow, tomorrow, "more", Outcome.PASSED)] * 10
+    for today in range(len(days), len(days) + recurrence.days_to_clear + 1):
+        flaky.append(measure(state_of(executions, today - 29)).is_flaky)
+        executions += [run("P", today + 1, minute) for minute in range(10)]
     assert not flaky[-1]
     # Where two days of the newest 20 verdicts make it flaky, it may take a day less.
     assert all(flaky[: -2 if recurrence.near > 1 else -1])

@@ -103,14 +103,14 @@ _INGEST_ANSWERS: Final[Mapping[str, type[Schema]]] = {
 }
 
 # 429 is included: the operator, or a proxy before the service, may set a rate limit.
-_STATUSES: Final = (400, 403, 404, 409, 414, 422, 429, 503)
-_WRITE_STATUSES: Final = (400, 403, 404, 413, 414, 415, 422, 429, 503)
+_STATUSES: Final = (400, 403, 404, 409, 414, 417, 422, 429, 503)
+_WRITE_STATUSES: Final = (400, 403, 404, 413, 414, 415, 417, 422, 429, 503)
 _WITH_RETRY_AFTER: Final = frozenset({429, 503})
 # The headers of every response to a credential, and those of a response that is sent before the
 # credential is checked.
 _EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
 _BEFORE: Final = ("X-Request-Id",)
-_BEFORE_CREDENTIAL: Final = frozenset({414})
+_BEFORE_CREDENTIAL: Final = frozenset({414, 417})
 
 # The component of the optional header `ETag` of lists that can be streamed.
 _ETAG_OF_PAGES: Final = "ETag-of-pages"

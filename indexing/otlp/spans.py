@@ -276,10 +276,10 @@ def _read_result(facts: _Facts, span: ReceivedSpan) -> tuple[Conclusion, bool]:
 
 
 def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
-    status = facts.text(names.TEST_CASE_RESULT_STATUS)
+    status = facts.get(names.TEST_CASE_RESULT_STATUS)
     framework = facts.text(names.TEST_FRAMEWORK)
     is_quarantined = facts.get(names.TEST_IS_QUARANTINED) is True
-    if status is None:
+    if _is_blank(status):
         if span.is_error:
             return Conclusion.FAILED
         if span.is_ok or framework != "pytest":
@@ -287,7 +287,7 @@ def _read_conclusion(facts: _Facts, span: ReceivedSpan) -> Conclusion:
         # The plugin for pytest reports a result and a status for every test that was called.
         # Without them, a fixture has skipped the test or, if it is quarantined, may have failed.
         return Conclusion.FAILED if is_quarantined else Conclusion.SKIPPED
-    conclusion = _CONCLUSIONS.get(status.lower())
+    conclusion = _CONCLUSIONS.get(status.lower()) if isinstance(status, str) else None
     if conclusion is None:
         raise InvalidValueError(
             f"{names.TEST_CASE_RESULT_STATUS} must be passed, failed or skipped"

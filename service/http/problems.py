@@ -41,7 +41,10 @@ TITLES: Final[Mapping[int, str]] = {
 }
 
 DETAILS: Final[Mapping[int, str]] = {
-    400: "the request is malformed HTTP, or a header is too long",
+    400: (
+        "the request is malformed HTTP, a header is too long, or the target has characters that "
+        "are not percent-encoded"
+    ),
     404: "this path does not exist",
     405: "this path does not support this method; the Allow header lists the methods it does",
     413: "the request body is too large",

@@ -39,7 +39,8 @@ _READ_VALUES: Final = 4_096
 _SHORT_VALUE: Final = 200
 
 _ENCODED: Final = re.compile("[%+]")
-_NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]")
+# A percent sign that encodes nothing is one of them.
+_NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]|%(?![0-9A-Fa-f]{2})")
 
 
 class Piece(NamedTuple):

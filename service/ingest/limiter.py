@@ -124,6 +124,7 @@ class RequestBodyLimiter:
         sender = request[SENDER]
         kind = _check_kind(request, kinds)
         packed = _check_packing(request)
+        _check_transfer(request)
         if (request.content_length or 0) > max_bytes:
             raise _body_too_large(max_bytes)
         pieces: list[bytes] = []
@@ -202,7 +203,7 @@ def _check_kind(request: web.Request, kinds: Collection[str]) -> str:
 
 
 def _check_packing(request: web.Request) -> bool:
-    packing = request.headers.get("Content-Encoding", "").strip().lower()
+    packing = _join_fields(request, "Content-Encoding")
     if packing in ("", "identity"):
         return False
     if packing in _GZIP_NAMES:
@@ -212,6 +213,17 @@ def _check_packing(request: web.Request) -> bool:
         "the Content-Encoding of the request body must be gzip or identity",
         {"Accept-Encoding": "gzip, identity"},
     )
+
+
+def _check_transfer(request: web.Request) -> None:
+    # The parser ignores all transfer codings but this one, so it would return a coded body.
+    if _join_fields(request, "Transfer-Encoding") not in ("", "chunked"):
+        raise problems.malformed("the Transfer-Encoding of the request must be chunked")
+
+
+def _join_fields(request: web.Request, name: str) -> str:
+    """Return the lower-case value of a header; several lines are one list (RFC 9110, 5.3)."""
+    return ", ".join(request.headers.getall(name, ())).strip().lower()
 
 
 def too_much_at_once() -> problems.Problem:

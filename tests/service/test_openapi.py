@@ -75,7 +75,7 @@ async def test_uploads_are_documented_only_where_they_are_accepted(
         del found[ADD_QUARANTINE.url]
         assert {*found} == {route.url for route in INGEST_ROUTES}
         for operation in found.values():
-            statuses = {"200", "400", "403", "404", "413", "414", "415", "422", "429", "503"}
+            statuses = {"200", "400", "403", "404", "413", "414", "415", "417", "422", "429", "503"}
             assert {*operation["responses"]} == statuses
             assert operation["requestBody"]["content"]
         key = await door.new_key(Scope.INGEST)
@@ -92,7 +92,7 @@ async def test_an_operation_documents_its_credential_and_all_its_statuses(
     found = operation(document, route.url)
     paged = isinstance(route, ListRoute)
     assert found["security"] == [{"bearer": []}]
-    refused = {"400", "403", "404", "409", "414", "422", "429", "503"}
+    refused = {"400", "403", "404", "409", "414", "417", "422", "429", "503"}
     assert {*found["responses"]} == {"200", *refused} | ({"304"} if route.tagged else set())
     asks = {p["name"] for p in found["parameters"] if p["in"] == "header"}
     streams = route.stream_type is not None
@@ -105,9 +105,9 @@ async def test_an_operation_documents_its_credential_and_all_its_statuses(
         assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
         assert ("Link" in response["headers"]) == (paged and status not in refused)
         assert ("X-Ignored-Parameters" in response["headers"]) == (status not in refused)
-        # A target that is too long is refused before the credential is checked.
+        # These are refused before the credential is checked.
         limited = {"RateLimit", "RateLimit-Policy"} <= {*response["headers"]}
-        assert limited == (status != "414")
+        assert limited == (status not in ("414", "417"))
 
 
 async def test_an_etag_is_required_where_every_response_has_one(

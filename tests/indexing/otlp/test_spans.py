@@ -230,7 +230,13 @@ def test_times_are_to_the_microsecond_and_a_start_after_the_end_gives_no_duratio
         ({"end_time_unix_nano": 1}, "endTimeUnixNano is before 2000-01-01"),
         ({"end_time_unix_nano": 2**63 - 1}, "endTimeUnixNano is more than a day ahead"),
         ({"at": after(days=1, microseconds=1)}, "endTimeUnixNano is more than a day ahead"),
-        ({"result": "broken"}, "test.case.result.status must be passed, failed or skipped"),
+        *(
+            (
+                {"attributes": {"test.case.result.status": result}},
+                "test.case.result.status must be passed, failed or skipped",
+            )
+            for result in ("broken", 1, False, True, 1.0)
+        ),
         ({"attributes": {"test.framework": "a\0"}}, "test.framework must not hold a NUL"),
     ],
 )

@@ -36,6 +36,38 @@ async def test_another_kind_of_body_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        (["Content-Encoding: identity", "Content-Encoding: gzip"], 415),
+        (["Content-Encoding: gzip", "Content-Encoding: br"], 415),
+        (["Transfer-Encoding: gzip, chunked"], 400),
+        (["Transfer-Encoding: unknown, chunked"], 400),
+        (["Content-Encoding: gzip", "Transfer-Encoding: Chunked"], 200),
+    ],
+)
+async def test_a_body_of_several_codings_is_refused(
+    shared_open: FrontDoor, fields: list[str], status: int
+) -> None:
+    body = gzip.compress(b"")
+    is_chunked = any(field.startswith("Transfer-Encoding") for field in fields)
+    head = [
+        f"POST {LOGS} HTTP/1.1",
+        "Host: a",
+        f"Authorization: Bearer {shared_open.key}",
+        "Content-Type: application/x-ndjson",
+        "Connection: close",
+        *([] if is_chunked else [f"Content-Length: {len(body)}"]),
+        *fields,
+        "\r\n",
+    ]
+    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if is_chunked else body
+    found, headers, answer = await exchange(shared_open, "\r\n".join(head).encode() + sent)
+    assert found == status
+    if status != 200:
+        assert_problem(status, headers["content-type"], answer)
+
+
+@pytest.mark.parametrize(
     ("kind", "body", "packing", "reason"),
     [
         (PROTOBUF, b"hello, world", "", "not valid protobuf"),

@@ -32,6 +32,7 @@ from indexing.store.elasticsearch.client.documents import Document as Document
 from indexing.store.elasticsearch.client.documents import Version as Version
 from indexing.store.elasticsearch.client.failures import (
     INDEX_GONE,
+    SAY_ENOUGH,
     describe,
     error_of,
     is_passing,
@@ -193,15 +194,16 @@ class Connection:
             raise StoreUnavailableError(
                 f"{self._name} cannot be reached ({type(error).__name__})"
             ) from error
-        if status >= 300 and status not in allow:
+        is_failure = status >= 300 and status not in allow
+        if is_failure and (isinstance(_failure_in(answer), dict) or status in SAY_ENOUGH):
             raise error_of(status, answer)
-        if isinstance(answer, str):
-            # The response is text, for example the error page of a proxy.
-            raise self._unreadable()
+        if is_failure or isinstance(answer, str):
+            # For example, the response is the error page of a proxy.
+            raise self._unreadable(f", but the status {status}")
         return answer
 
-    def _unreadable(self) -> StoreUnavailableError:
-        return StoreUnavailableError(f"{self._name} gives no readable answer")
+    def _unreadable(self, what: str = "") -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self._name} gives no readable answer{what}")
 
     async def get(
         self, index: str, document: str, *, routing: str | None = None

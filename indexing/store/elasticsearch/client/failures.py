@@ -15,6 +15,8 @@ from indexing.errors import StoreError, StoreUnavailableError
 BAD_REQUEST: Final = 400
 FORBIDDEN: Final = frozenset({401, 403})
 CONFLICT: Final = 409
+# The statuses that mean the same without a reason.
+SAY_ENOUGH: Final = FORBIDDEN | {CONFLICT}
 TOO_MANY: Final = 429
 # The statuses of transient errors: a full queue, a proxy error, a cluster without a master, a shard
 # that is being relocated.
@@ -134,6 +136,9 @@ def describe(error: Any) -> str:
     for each in _chain(error):
         reason = _DOCUMENT_CONTENT.sub("", str(each.get("reason") or ""))
         part = f"{type_of(each)}: {reason}" if reason else type_of(each)
+        index = each.get("index")
+        if isinstance(index, str) and index not in part:
+            part += f" [{index}]"
         if part not in parts:
             parts.append(part)
     text = "; ".join(parts)

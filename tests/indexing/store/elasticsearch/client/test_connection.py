@@ -60,6 +60,25 @@ async def test_what_no_node_says_means_unavailable(
             await connection.search("events", {})
 
 
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, "<html>another service</html>"),
+        (404, '{"message": "no Route matched"}'),
+        (400, '{"error": "no handler found for uri [/es/events/_search]", "status": 400}'),
+    ],
+)
+async def test_a_failure_that_no_node_explains_names_the_address_and_the_status(
+    nodes: Nodes, status: int, body: str
+) -> None:
+    kind = "application/json" if body.startswith("{") else "text/html"
+    nodes.say(lambda: web.Response(text=body, content_type=kind, status=status))
+    async with nodes.connect() as connection:
+        said = rf"at 127.0.0.1:\d+ gives no readable answer, but the status {status}"
+        with pytest.raises(StoreUnavailableError, match=said):
+            await connection.search("events", {})
+
+
 async def test_a_passing_failure_is_repeated(nodes: Nodes) -> None:
     nodes.say(
         lambda: failure_response(503, "no_master"),

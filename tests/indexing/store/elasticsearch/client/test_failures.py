@@ -108,6 +108,14 @@ def test_such_a_state_is_unavailable_for_any_other_request_too(
     assert error["reason"] in str(raised)
 
 
+def test_the_index_is_named_where_its_reason_does_not_name_it() -> None:
+    closed = {"type": "index_closed_exception", "reason": "closed", "index": "m-tests"}
+    said = str(error_of(400, {"error": {**closed, "root_cause": [closed]}}))
+    assert said == "Elasticsearch answers 400 (index_closed_exception: closed [m-tests])"
+    gone = {"type": "index_not_found_exception", "reason": "no such index [m-a]", "index": "m-a"}
+    assert str(error_of(404, {"error": gone})).count("m-a") == 1
+
+
 def test_a_refused_search_is_raised_with_the_innermost_reason() -> None:
     answer = failed_search("too_many_nested_clauses", "maxClauseCount is set to 1024")
     raised = error_of(400, answer)

@@ -169,7 +169,10 @@ class Reader(InsightReader, KeyReader, Protocol):
         """
 
     async def find_newest_arrival(self) -> ArrivalKey:
-        """Return the position in the order of arrival after every stored event."""
+        """Return a position in the order of arrival which every later write comes after.
+
+        So does a write that is in progress, and possibly what was written in the seconds before.
+        """
 
     async def list_arrivals(
         self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None

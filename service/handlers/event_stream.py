@@ -23,13 +23,7 @@ from service.http.raw_response import headers_of
 from service.routes import EVENT_STREAM_TYPE, LAST_EVENT_ID, STREAM_EVENTS
 from service.streaming import lasting_access
 from service.streaming.event_ids import SALT_SIZE
-from service.streaming.hub import (
-    EVENTS_AT_ONCE,
-    POLL_SECONDS,
-    ArrivalHub,
-    Subscription,
-    make_batch,
-)
+from service.streaming.hub import POLL_SECONDS, ArrivalHub, Subscription
 from service.streaming.lasting_access import LastingAccess
 from service.streaming.limits import StreamLimit
 from service.streaming.response import BrokenStreamError, StreamedResponse
@@ -83,7 +77,7 @@ class _Stream:
 
     def __init__(self, request: web.Request) -> None:
         self._request = request
-        self._reader = request.app[CONTEXT].reader
+        self._principal = request[PRINCIPAL].name
         self._repository = request[REPOSITORY]
         self._lifecycle = request.app[LIFECYCLE]
         self._hub = request.app[ARRIVALS]
@@ -98,15 +92,13 @@ class _Stream:
         yield b"id: %b\n" % first_id.encode() + _RETRY
         subscription = Subscription(repository_id, position)
         while True:
-            found = await self._reader.list_arrivals(
-                subscription.position, EVENTS_AT_ONCE, self._repository
+            text, position, is_all = await self._hub.read_missed(
+                subscription.position, self._repository, self._principal
             )
-            text = make_batch(found.rows, self._hub.ids).text
-            position, is_all = found.until, found.is_all
-            # A slow client would hold the events twice.
-            del found
             if text:
                 yield text
+            # A slow client would hold it until the next read.
+            del text
             subscription.position = position
             if is_all and self._hub.attach(subscription):
                 break

@@ -12,10 +12,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexing.errors import StoreError
+from indexing.fairness import FairSemaphore
 from indexing.models.arrivals import Arrival, ArrivalKey
+from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.streaming.event_ids import EventIds
 
@@ -25,6 +27,8 @@ EVENTS_AT_ONCE: Final = 500
 # How many streams are woken in one turn of the event loop. Other requests wait while each of them
 # writes to its socket.
 STREAMS_AT_ONCE: Final = 10
+# The pause after a read of what a stream has missed, so that other requests get half of the time.
+PAUSE_SECONDS: Final = 0.01
 # How far a stream may fall behind: some seconds of the heaviest load.
 MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
 
@@ -90,6 +94,14 @@ class Subscription:
         return text
 
 
+class Missed(NamedTuple):
+    """The next events that a stream has missed; `until` and `is_all` are those of `Arrivals`."""
+
+    text: bytes
+    until: ArrivalKey
+    is_all: bool
+
+
 class ArrivalHub:
     """The poll of one process, which runs while streams are open."""
 
@@ -100,8 +112,24 @@ class ArrivalHub:
         self._subscriptions: dict[bytes, set[Subscription]] = {}
         self._position: ArrivalKey | None = None
         self._task: asyncio.Task[None] | None = None
+        self._catching_up = FairSemaphore(1)
         # How many times the store was polled.
         self.polls = 0
+
+    async def read_missed(
+        self, position: ArrivalKey, repository: RepositoryName, principal: str
+    ) -> Missed:
+        """Read the next events after a position, for one stream of that principal.
+
+        One stream reads at a time, and credentials take turns: admission control does not count
+        what a stream reads.
+        """
+        async with self._catching_up.slot(principal):
+            found = await self._reader.list_arrivals(position, EVENTS_AT_ONCE, repository)
+            text = make_batch(found.rows, self.ids).text
+            if text:
+                await asyncio.sleep(PAUSE_SECONDS)
+        return Missed(text, found.until, found.is_all)
 
     def attach(self, subscription: Subscription) -> bool:
         """Send a subscription what follows its position; return false if the poll is past that."""

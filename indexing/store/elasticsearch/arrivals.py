@@ -139,15 +139,18 @@ async def _stamp(
 
 
 async def find_newest(_cluster: Cluster) -> ArrivalKey:
-    """Return the position after every event that has arrived so far."""
-    return ArrivalKey(_now())
+    """Return the position up to which events are settled.
+
+    An event that is being written was stamped before now, but cannot be read yet.
+    """
+    return ArrivalKey(_settled())
 
 
 async def list_arrivals(
     cluster: Cluster, after: ArrivalKey, limit: int, repository: RepositoryName | None
 ) -> Arrivals:
     retention = await cluster.control.read_retention()
-    settled = _now() - int(SETTLING_SECONDS * 1_000_000)
+    settled = _settled()
     filters: list[dict[str, Any]] = [{"range": {STAMP: {"gte": after.sequence, "lte": settled}}}]
     routing = None
     if repository is not None:
@@ -191,6 +194,10 @@ def _arrival_of(hit: Any) -> Arrival:
         source["type"],
         source["body"].encode(),
     )
+
+
+def _settled() -> int:
+    return _now() - int(SETTLING_SECONDS * 1_000_000)
 
 
 def _now() -> int:

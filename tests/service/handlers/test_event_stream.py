@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,10 +92,21 @@ async def settle(door: FrontDoor, count: int) -> None:
     await until(lambda: sum(map(len, door.app[ARRIVALS]._subscriptions.values())) >= count)
 
 
+async def await_arrivals(door: FrontDoor, count: int) -> None:
+    """Wait until new streams begin after this number of events."""
+    async with asyncio.timeout(20):
+        while True:
+            found = await door.store.list_arrivals(ArrivalKey(0), count)
+            if len(found.rows) == count:
+                return
+            await asyncio.sleep(0.01)
+
+
 async def test_events_come_as_they_arrive(door: FrontDoor) -> None:
     # The second one makes the index of its month, which takes long on a busy cluster. Events of a
     # slow write arrive later than others.
     await door.store.write_events([make_event(1), make_event(4, after(days=-100))])
+    await await_arrivals(door, 2)
     async with opened(door) as stream:
         assert stream.answer.headers["Content-Type"] == "text/event-stream"
         assert stream.answer.headers["X-Request-Id"]
@@ -213,6 +224,40 @@ async def test_streams_end_cleanly_when_the_process_stops(door: FrontDoor) -> No
         async with asyncio.timeout(20):
             rest = await stream.answer.content.read()
         assert rest.endswith(b"retry: 2000\n\n")
+
+
+async def test_streams_read_what_they_have_missed_one_at_a_time(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise those of one client would keep all others waiting.
+    async with opened(door) as stream:
+        first = await stream.answer.content.readuntil(b"\n\n")
+    last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
+    await door.store.write_events([make_event(n) for n in range(20)])
+    monkeypatch.setattr(hub, "EVENTS_AT_ONCE", 5)
+    read, reading, most = door.reader.list_arrivals, 0, 0
+
+    async def count(*about: Any) -> Any:
+        nonlocal reading, most
+        if len(about) < 3:
+            # The poll, which all streams share.
+            return await read(*about)
+        reading += 1
+        most = max(most, reading)
+        try:
+            await asyncio.sleep(0)
+            return await read(*about)
+        finally:
+            reading -= 1
+
+    monkeypatch.setattr(door.reader, "list_arrivals", count)
+    async with AsyncExitStack() as stack:
+        resumed = [
+            await stack.enter_async_context(opened(door, Last_Event_ID=last_id)) for _ in range(4)
+        ]
+        found = await asyncio.gather(*(each.ids(20) for each in resumed))
+    assert found == [[*range(20)]] * 4
+    assert most == 1
 
 
 async def test_a_stream_holds_no_slot(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:

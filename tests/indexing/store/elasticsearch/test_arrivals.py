@@ -106,6 +106,22 @@ async def test_events_are_visible_before_readers_pass_their_stamps(
     assert not caplog.records
 
 
+async def test_a_reader_that_begins_during_a_write_sees_its_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = SlowCluster([1.4])
+    stand_in(cluster, monkeypatch)
+    begun = []
+
+    async def begin(_: SlowCluster, __: Sequence[Operation]) -> None:
+        begun.append(await arrivals.find_newest(cast("Cluster", cluster)))
+
+    monkeypatch.setattr(bulk, "make_visible", begin)
+    await arrivals.send_stamped(cast("Cluster", cluster), EVENTS, operation_of)
+    stamps, _ = cluster.writes[0]
+    assert begun[0].sequence < min(stamps) * 1_000_000
+
+
 async def test_a_slow_write_whose_response_was_lost_is_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

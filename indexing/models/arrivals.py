@@ -40,7 +40,8 @@ class Arrivals:
     """Some events in the order of arrival.
 
     To read the next events, continue from `until`: no earlier event is missing. `is_all` is true if
-    these were all events so far. If it is false, there is at least one event.
+    these were all events so far. If it is false, there may still be none: those that were read are
+    of other repositories.
     """
 
     rows: tuple[Arrival, ...]

@@ -9,7 +9,7 @@ result or raises; it never returns a part as if it were the whole. `tests/contra
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -169,19 +169,16 @@ class Reader(InsightReader, KeyReader, Protocol):
         """
 
     async def find_newest_arrival(self) -> ArrivalKey:
-        """Return a position in the order of arrival which every later write comes after.
-
-        So does a write that is in progress, and possibly what was written in the seconds before.
-        """
+        """Return a position in the order of arrival, before all writes that are not finished."""
 
     async def list_arrivals(
-        self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
+        self, after: ArrivalKey, limit: int, among: Collection[RepositoryName] | None = None
     ) -> Arrivals:
         """Return up to `limit` events that arrived after that position, in the order of arrival.
 
-        They have at most `MOST_BYTES` together, or are a single event. They are of one repository,
-        or of all without `repository`. A reader that continues from `until` sees every written
-        event at least once, whatever its date and its writer.
+        They have at most `MOST_BYTES` together, or are a single event. They are of the repositories
+        in `among`, or of all. A reader that continues from `until` sees every written event at
+        least once, whatever its date and its writer.
         """
 
     async def search_tests(

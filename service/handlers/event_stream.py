@@ -90,7 +90,7 @@ class _Stream:
         # With this id, a client can resume even if it has not received an event yet.
         first_id = self._hub.ids.write(repository_id, position, secrets.token_bytes(SALT_SIZE))
         yield b"id: %b\n" % first_id.encode() + _RETRY
-        subscription = Subscription(repository_id, position)
+        subscription = Subscription(self._repository, position)
         while True:
             text, position, is_all = await self._hub.read_missed(
                 subscription.position, self._repository, self._principal

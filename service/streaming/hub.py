@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 from indexing.errors import StoreError
 from indexing.fairness import FairSemaphore
-from indexing.models.arrivals import Arrival, ArrivalKey
+from indexing.identifiers import derive_repository_id
+from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.streaming.event_ids import EventIds
@@ -53,8 +54,9 @@ class Batch:
 class Subscription:
     """The events that one stream has yet to send."""
 
-    def __init__(self, repository_id: bytes, position: ArrivalKey) -> None:
-        self.repository_id = repository_id
+    def __init__(self, repository: RepositoryName, position: ArrivalKey) -> None:
+        self.repository = repository
+        self.repository_id = derive_repository_id(repository)
         # Everything up to this place was sent.
         self.position = position
         self.is_cut_off = False
@@ -111,6 +113,8 @@ class ArrivalHub:
         self._is_stopping = is_stopping
         self._subscriptions: dict[bytes, set[Subscription]] = {}
         self._position: ArrivalKey | None = None
+        # The repositories of the read in progress, None if there is none.
+        self._reading: frozenset[bytes] | None = None
         self._task: asyncio.Task[None] | None = None
         self._catching_up = FairSemaphore(1)
         # How many times the store was polled.
@@ -125,24 +129,32 @@ class ArrivalHub:
         what a stream reads.
         """
         async with self._catching_up.slot(principal):
-            found = await self._reader.list_arrivals(position, EVENTS_AT_ONCE, repository)
+            found = await self._reader.list_arrivals(position, EVENTS_AT_ONCE, (repository,))
             text = make_batch(found.rows, self.ids).text
             if text:
                 await asyncio.sleep(PAUSE_SECONDS)
         return Missed(text, found.until, found.is_all)
 
     def attach(self, subscription: Subscription) -> bool:
-        """Send a subscription what follows its position; return false if the poll is past that."""
+        """Send a subscription what follows its position; return false if the poll would miss some.
+
+        It is past that position, or reads now, and no stream follows this repository yet.
+        """
         if self._task is None:
             self._position = subscription.position
             # With an empty context, as the poll does not belong to the first request.
             self._task = asyncio.get_running_loop().create_task(
                 self._run(), context=contextvars.Context()
             )
-        elif self._position is not None and self._position > subscription.position:
+        elif self._would_miss_some(subscription):
             return False
         self._subscriptions.setdefault(subscription.repository_id, set()).add(subscription)
         return True
+
+    def _would_miss_some(self, subscription: Subscription) -> bool:
+        is_past = self._position is not None and self._position > subscription.position
+        reads_others = self._reading is not None and subscription.repository_id not in self._reading
+        return is_past or reads_others
 
     def detach(self, subscription: Subscription) -> None:
         """Send a subscription nothing more; the last one ends the poll."""
@@ -178,18 +190,18 @@ class ArrivalHub:
         is_all = False
         while not is_all and self._position is not None:
             self.polls += 1
-            found = await self._reader.list_arrivals(self._position, EVENTS_AT_ONCE)
+            found = await self._read(self._position)
             # No `await` until the position is set: a stream that attaches itself gets all later
             # events, or learns that it has to read on by itself.
             by_repository: dict[bytes, list[Arrival]] = {}
             for row in found.rows:
-                if row.repository_id in self._subscriptions:
-                    by_repository.setdefault(row.repository_id, []).append(row)
+                by_repository.setdefault(row.repository_id, []).append(row)
             offers = [
                 (subscription, batch)
                 for repository_id, rows in by_repository.items()
                 for batch in (make_batch(rows, self.ids),)
-                for subscription in self._subscriptions[repository_id]
+                # The last stream of a repository may have ended during the read.
+                for subscription in self._subscriptions.get(repository_id, ())
             ]
             self._position, is_all = found.until, found.is_all
             for number, (subscription, batch) in enumerate(offers, 1):
@@ -197,6 +209,15 @@ class ArrivalHub:
                 if not number % STREAMS_AT_ONCE:
                     await asyncio.sleep(0)
             await asyncio.sleep(0)
+
+    async def _read(self, position: ArrivalKey) -> Arrivals:
+        """Read the events of the repositories that are followed: others may have any number."""
+        followed = [next(iter(streams)).repository for streams in self._subscriptions.values()]
+        self._reading = frozenset(self._subscriptions)
+        try:
+            return await self._reader.list_arrivals(position, EVENTS_AT_ONCE, followed)
+        finally:
+            self._reading = None
 
 
 def make_batch(rows: Sequence[Arrival], ids: EventIds) -> Batch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection
 
 import pytest
 
@@ -54,7 +55,7 @@ async def follow(
     position: ArrivalKey,
     count: int,
     limit: int = 100,
-    repository: RepositoryName | None = None,
+    repositories: Collection[RepositoryName] | None = None,
     *,
     clock: Clock | None = None,
 ) -> tuple[list[Arrival], ArrivalKey]:
@@ -68,10 +69,10 @@ async def follow(
     deadline = time.monotonic() + 30
     while len(found) < count:
         assert time.monotonic() < deadline, [*found]
-        page = await store.list_arrivals(position, limit, repository)
+        page = await store.list_arrivals(position, limit, repositories)
         assert len(page.rows) <= limit
         assert page.until >= position
-        assert page.rows or page.is_all
+        assert page.rows or page.is_all or repositories
         assert not (page.is_all and len(page.rows) == limit)
         for row in page.rows:
             found.setdefault(row.body, row)
@@ -110,7 +111,7 @@ async def test_it_goes_on_after_any_event(store: Store, clock: Clock) -> None:
     assert sorted(row.key for row in found) == [row.key for row in found]
 
 
-async def test_one_repository_can_be_followed_alone(store: Store, clock: Clock) -> None:
+async def test_some_repositories_can_be_followed_alone(store: Store, clock: Clock) -> None:
     await write(store, make_event(0), make_event(0, repository=FOREIGN))
     position = await find_end(store, clock)
     for n in range(1, 9):
@@ -121,10 +122,13 @@ async def test_one_repository_can_be_followed_alone(store: Store, clock: Clock) 
         [(WIDGETS.key, n) for n in range(1, 9)]
         + [((GADGETS, FOREIGN)[n % 2].key, n) for n in range(1, 9)]
     )
-    own, _ = await follow(store, position, 4, 3, RepositoryName("UMBRELLA", "widgets"))
+    own, _ = await follow(store, position, 4, 3, [RepositoryName("UMBRELLA", "widgets")])
     assert own == [row for row in every if names[row.repository_id] == FOREIGN]
-    unknown = await store.list_arrivals(position, 10, RepositoryName("no", "body"))
-    assert unknown.rows == ()
+    unknown = RepositoryName("no", "body")
+    assert (await store.list_arrivals(position, 10, [unknown])).rows == ()
+    for limit in (1, 3, 100):
+        some, _ = await follow(store, position, 8, limit, [FOREIGN, GADGETS, unknown])
+        assert some == [row for row in every if names[row.repository_id] != WIDGETS]
 
 
 async def test_what_arrives_after_retention_is_not_missed(store: Store, clock: Clock) -> None:

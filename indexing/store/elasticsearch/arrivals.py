@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -147,15 +147,17 @@ async def find_newest(_cluster: Cluster) -> ArrivalKey:
 
 
 async def list_arrivals(
-    cluster: Cluster, after: ArrivalKey, limit: int, repository: RepositoryName | None
+    cluster: Cluster, after: ArrivalKey, limit: int, among: Collection[RepositoryName] | None
 ) -> Arrivals:
     retention = await cluster.control.read_retention()
     settled = _settled()
     filters: list[dict[str, Any]] = [{"range": {STAMP: {"gte": after.sequence, "lte": settled}}}]
-    routing = None
-    if repository is not None:
-        routing = routing_of(repository)
-        filters.append({"term": {"repository_id": routing}})
+    routing: str | None = None
+    if among is not None:
+        routings = [*map(routing_of, among)]
+        filters.append({"terms": {"repository_id": routings}})
+        if len(routings) == 1:
+            (routing,) = routings
     query = {"bool": {"filter": filters, "must_not": retention.hidden("received_at")}}
 
     async def read(start: ArrivalKey, size: int) -> list[Arrival]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from indexing.models.arrivals import ArrivalKey, Arrivals
@@ -174,9 +174,9 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
         return await arrivals.find_newest(self._cluster)
 
     async def list_arrivals(
-        self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
+        self, after: ArrivalKey, limit: int, among: Collection[RepositoryName] | None = None
     ) -> Arrivals:
-        return await arrivals.list_arrivals(self._cluster, after, limit, repository)
+        return await arrivals.list_arrivals(self._cluster, after, limit, among)
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:
         return await self._events.write(batch)

@@ -6,6 +6,7 @@ This is the order of their row ids, because only one process writes at a time.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from contextlib import closing
 from typing import Any, Final
 
@@ -44,12 +45,13 @@ def list_arrivals(
     connection: sqlite3.Connection,
     after: ArrivalKey,
     limit: int,
-    repository: RepositoryName | None,
+    among: Collection[RepositoryName] | None,
 ) -> Arrivals:
     newest = find_newest(connection)
     source, condition = "events e", ""
     parameters: list[int | None] = []
-    if repository is not None:
+    if among is not None and len(among) == 1:
+        (repository,) = among
         source, condition = "events e INDEXED BY events_by_arrival", "e.repository_id = ? AND "
         parameters = [find_repository_id(connection, repository)]
     ids: dict[tuple[str, str], bytes] = {}
@@ -63,7 +65,12 @@ def list_arrivals(
     with closing(found):
         rows, fit = take_fitting((_arrival_of(row, ids) for row in found), MOST_BYTES)
     is_all = fit and len(rows) < limit
-    return Arrivals(rows, max(newest, after) if is_all else rows[-1].key, is_all)
+    until = max(newest, after) if is_all else rows[-1].key
+    if among is not None and len(among) != 1:
+        # No index has the events of several repositories in this order.
+        wanted = set(map(derive_repository_id, among))
+        rows = tuple(row for row in rows if row.repository_id in wanted)
+    return Arrivals(rows, until, is_all)
 
 
 def _arrival_of(row: tuple[Any, ...], ids: dict[tuple[str, str], bytes]) -> Arrival:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -180,10 +180,10 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         return await self._connections.read(arrivals.find_newest)
 
     async def list_arrivals(
-        self, after: ArrivalKey, limit: int, repository: RepositoryName | None = None
+        self, after: ArrivalKey, limit: int, among: Collection[RepositoryName] | None = None
     ) -> Arrivals:
         return await self._connections.read(
-            partial(arrivals.list_arrivals, after=after, limit=limit, repository=repository)
+            partial(arrivals.list_arrivals, after=after, limit=limit, among=among)
         )
 
     async def write_events(self, batch: Sequence[StoredEvent]) -> Sequence[EventOutcome]:

@@ -79,10 +79,12 @@ class Stream:
 
 
 @asynccontextmanager
-async def opened(door: FrontDoor, key: str | None = None, **headers: str) -> AsyncIterator[Stream]:
+async def opened(
+    door: FrontDoor, key: str | None = None, target: str = STREAM, **headers: str
+) -> AsyncIterator[Stream]:
     sent = {"Authorization": f"Bearer {key or door.key}"}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-    async with door.client.get(door.base + STREAM, headers=sent) as answer:
+    async with door.client.get(door.base + target, headers=sent) as answer:
         assert answer.status == 200, await answer.read()
         yield Stream(answer)
 
@@ -239,7 +241,7 @@ async def test_streams_read_what_they_have_missed_one_at_a_time(
 
     async def count(*about: Any) -> Any:
         nonlocal reading, most
-        if len(about) < 3:
+        if isinstance(about[2], list):
             # The poll, which all streams share.
             return await read(*about)
         reading += 1
@@ -314,6 +316,37 @@ async def test_streams_go_on_when_the_store_was_away(
         assert await stream.ids(1) == [1]
 
 
+async def test_a_stream_of_another_repository_misses_nothing_of_a_poll_in_progress(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, attach = door.reader.list_arrivals, door.app[ARRIVALS].attach
+    attached, goes_on = asyncio.Event(), asyncio.Event()
+    goes_on.set()
+
+    async def hold(after: ArrivalKey, limit: int, repositories: Any) -> Any:
+        if isinstance(repositories, list):
+            await goes_on.wait()
+        return await read(after, limit, repositories)
+
+    def note(subscription: Subscription) -> bool:
+        found = attach(subscription)
+        attached.set()
+        return found
+
+    monkeypatch.setattr(door.reader, "list_arrivals", hold)
+    await door.store.ensure_repository(GADGETS)
+    async with opened(door):
+        await settle(door, 1)
+        goes_on.clear()
+        await until(lambda: door.app[ARRIVALS]._reading is not None)
+        monkeypatch.setattr(door.app[ARRIVALS], "attach", note)
+        async with opened(door, target=STREAM.replace("widgets", "gadgets")) as stream:
+            await attached.wait()
+            await door.store.write_events([make_event(1, repository=GADGETS)])
+            goes_on.set()
+            assert await stream.ids(1) == [1]
+
+
 async def test_many_streams_cost_one_poll(door: FrontDoor) -> None:
     async with opened(door) as one:
         await settle(door, 1)
@@ -353,7 +386,7 @@ async def test_streams_are_woken_over_several_turns_of_the_event_loop(
 
     monkeypatch.setattr(Subscription, "offer", record)
     position = await door.store.find_newest_arrival()
-    streams = [Subscription(derive_repository_id(WIDGETS), position) for _ in range(7)]
+    streams = [Subscription(WIDGETS, position) for _ in range(7)]
     assert all(door.app[ARRIVALS].attach(stream) for stream in streams)
     count()
     await door.store.write_events([make_event(1)])

@@ -41,8 +41,8 @@ def read_glob(text: str) -> str:
 
 
 async def find_tests(store: Store, *, repository: RepositoryName, glob: str) -> list[str]:
-    """Return the names of all tests that match the glob, sorted and without duplicates."""
-    query = TestQuery(repository, (read_glob(glob),), sort=TestSort.TEST_NAME, descending=False)
+    """Return the names of all tests that match the checked glob, sorted, without duplicates."""
+    query = TestQuery(repository, (glob,), sort=TestSort.TEST_NAME, descending=False)
     names: dict[str, None] = {}
     anchor: Anchor[IdentityKey] = Anchor()
     while True:

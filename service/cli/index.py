@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import asdict
 from datetime import timedelta
@@ -11,11 +10,11 @@ from typing import Final
 import click
 
 from indexing.pruning import PruneRun
-from indexing.store import StoreVersions, find_versions, recorded_prune
+from indexing.store import StoreVersions, recorded_prune
 from indexing.store.interface import PruneCount, Store, StoreStatus
 from service.cli.copies import backup, restore
 from service.cli.output import judging_steps, progress_meters
-from service.cli.running import now, with_store
+from service.cli.running import now, require_store, with_existing_store, with_store
 from service.cli.status import print_status
 from service.config.settings import Settings, load_settings
 
@@ -43,7 +42,7 @@ def create() -> None:
 def rebuild() -> None:
     """Recompute all derived data from the stored executions."""
     settings = load_settings()
-    _require_store(settings)
+    require_store(settings)
     with progress_meters() as meters:
         judged = judging_steps(meters)
         count = with_store(lambda store: store.rebuild(now(), judged), settings)
@@ -62,7 +61,6 @@ def prune(run_id: str | None) -> None:
     if run_id is not None:
         _prune_for_service(settings, run_id)
         return
-    _require_store(settings)
     moment = now()
     before = moment - timedelta(days=settings.retention_days)
     rollups_before = moment - timedelta(days=settings.rollup_days)
@@ -74,7 +72,7 @@ def prune(run_id: str | None) -> None:
                 store, run, before, now, judging_steps(meters), rollups_before
             )
 
-    count = with_store(drop, settings)
+    count = with_existing_store(drop, settings)
     click.echo(f"dropped {count.events} events and {count.executions} executions", err=True)
 
 
@@ -102,7 +100,7 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
     Also shows the last prune. The exit status is 1 if there is no store.
     """
     settings = load_settings()
-    versions = _require_store(settings)
+    versions = require_store(settings)
     if versions.stored == versions.known:
         counts, run = with_store(_read_status, settings)
         print_status({**asdict(counts), "last_prune": run}, as_json=as_json)
@@ -123,20 +121,6 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 
 async def _read_status(store: Store) -> tuple[StoreStatus, PruneRun | None]:
     return await store.get_status(), await store.get_prune_run()
-
-
-def _require_store(settings: Settings) -> StoreVersions:
-    """Return the versions of the store; fail if there is none, because opening it would create it.
-
-    A store in the wrong place would look as if there was nothing to do.
-    """
-    versions = asyncio.run(find_versions(settings.store))
-    if versions is None:
-        where = f"there is no store in {settings.data_dir}"
-        if settings.elasticsearch_url:
-            where = f"Elasticsearch has no store with the prefix {settings.elasticsearch_prefix}"
-        raise click.ClickException(f"{where}; `mergewatch index create` creates it")
-    return versions
 
 
 def _named(versions: StoreVersions) -> dict[str, int]:

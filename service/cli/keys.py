@@ -12,7 +12,7 @@ from indexing.store.interface import Store
 from service.auth.api_keys import make_key, make_key_id
 from service.cli.output import format_moment, print_table, warn_if_past
 from service.cli.parameters import MOMENT, OWNER, REPOSITORY_ALONE, STORED_NAME
-from service.cli.running import now, with_store
+from service.cli.running import now, with_existing_store, with_store
 
 
 @click.group()
@@ -62,7 +62,7 @@ def create(
 def list_keys() -> None:
     """List the keys, without their secrets."""
     moment = now()
-    found = with_store(lambda store: store.list_keys())
+    found = with_existing_store(lambda store: store.list_keys())
     print_table(
         ("ID", "NAME", "SCOPE", "REPOSITORIES", "CREATED", "EXPIRES", "STATE"),
         (
@@ -88,7 +88,7 @@ def revoke(key_id: str) -> None:
     async def end(store: Store) -> bool:
         return await store.revoke_key(key_id, now())
 
-    if not with_store(end):
+    if not with_existing_store(end):
         raise click.ClickException(f"no such key: {key_id}")
     click.echo(f"revoked {key_id}", err=True)
 

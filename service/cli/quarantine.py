@@ -30,7 +30,7 @@ from service.cli.parameters import (
     STORED_NAME,
     repository_option,
 )
-from service.cli.running import now, with_store
+from service.cli.running import now, with_existing_store, with_store
 
 
 @click.group()
@@ -80,7 +80,8 @@ def add(
     if test is not None:
         _add_one(repository, make_request(test))
         return
-    names = with_store(partial(find_tests, repository=repository, glob=test_glob or ""))
+    glob = read_glob(test_glob or "")
+    names = with_existing_store(partial(find_tests, repository=repository, glob=glob))
     confirm_names("quarantine", names, "tests", yes=yes)
 
     async def add_all(store: Store) -> None:
@@ -124,7 +125,11 @@ def remove(
         chosen = [quarantine_id]
     else:
         pattern = read_glob(test_glob or "")
-        rows = [row for row in with_store(_read_all(repository)) if matches(pattern, row.test_name)]
+        rows = [
+            row
+            for row in with_existing_store(_read_all(repository))
+            if matches(pattern, row.test_name)
+        ]
         confirm_names("end", [row.test_name for row in rows], "quarantines", yes=yes)
         chosen = [row.key.id for row in rows]
 
@@ -136,7 +141,7 @@ def remove(
             elif each == quarantine_id:
                 raise click.ClickException(f"{repository} has no quarantine {quarantine_id}")
 
-    with_store(end)
+    with_existing_store(end)
 
 
 def _read_all(
@@ -175,7 +180,7 @@ def changes(repository: RepositoryName, limit: int) -> None:
                 str(row.quarantine_id),
                 row.reason,
             )
-            for row in with_store(read)
+            for row in with_existing_store(read)
         ),
     )
 
@@ -198,6 +203,6 @@ def list_quarantines(repository: RepositoryName) -> None:
                 row.owner or "-",
                 row.reason,
             )
-            for row in with_store(_read_all(repository))
+            for row in with_existing_store(_read_all(repository))
         ),
     )

@@ -14,7 +14,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount, Store
 from service.cli.output import confirm, format_moment, judging_steps, progress_meters
 from service.cli.parameters import STORED_NAME, optional_repository_option, repository_option
-from service.cli.running import now, with_store
+from service.cli.running import now, with_existing_store
 
 _yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -63,7 +63,7 @@ def undo(
             await store.remove_executions(selection, moment)
         return extent
 
-    extent = with_store(measure)
+    extent = with_existing_store(measure)
     if not extent.executions and not extent.bounds:
         if misdated:
             click.echo("no misdated results found", err=True)
@@ -76,7 +76,7 @@ def undo(
         with progress_meters() as meters:
             return await store.remove_executions(selection, moment, judging_steps(meters))
 
-    click.echo(f"removed {with_store(remove)} results", err=True)
+    click.echo(f"removed {with_existing_store(remove)} results", err=True)
 
 
 @click.command()
@@ -105,7 +105,7 @@ def forget(repository: RepositoryName, test: str, yes: bool) -> None:
             f" {len(quarantines) - going} manual quarantines are kept"
         )
 
-    found = with_store(describe)
+    found = with_existing_store(describe)
     if found is None:
         raise click.ClickException(f"{repository} has no test of that name")
     click.echo(found, err=True)
@@ -115,7 +115,7 @@ def forget(repository: RepositoryName, test: str, yes: bool) -> None:
         with progress_meters() as meters:
             return await store.forget_test(repository, test, moment, judging_steps(meters))
 
-    count = with_store(remove)
+    count = with_existing_store(remove)
     click.echo(f"forgot {count.tests} test and {count.executions} results", err=True)
 
 

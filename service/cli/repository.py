@@ -19,7 +19,7 @@ from indexing.store.interface import Store
 from service.cli.output import judging_steps, print_table, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
 from service.cli.remote.repositories import health
-from service.cli.running import now, with_store
+from service.cli.running import now, with_existing_store, with_store
 from service.config.settings import load_settings
 
 _SWITCH = click.Choice(["on", "off"])
@@ -115,7 +115,7 @@ def set_repository(
 @_argument
 def show(name: RepositoryName) -> None:
     """Show the settings of a repository."""
-    found = with_store(lambda store: store.find_repository(name))
+    found = with_existing_store(lambda store: store.find_repository(name))
     if found is None:
         raise click.ClickException(f"the repository {name} is not known")
     _show(found)
@@ -133,7 +133,7 @@ def list_repositories() -> None:
                 _switch(on=found.flaky_detection),
                 _switch(on=found.auto_quarantine),
             )
-            for found in with_store(lambda store: store.list_repositories())
+            for found in with_existing_store(lambda store: store.list_repositories())
         ),
     )
 

@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from indexing.store import open_store
+import click
+
+from indexing.store import StoreVersions, find_versions, open_store
 from indexing.store.interface import Store
 from service.cache.invalidation import InvalidatingStore
 from service.cache.opening import LazyInvalidator
@@ -46,6 +48,39 @@ def with_store(work: Callable[[Store], Awaitable[T]], settings: Settings | None 
 
     with collecting_rarely():
         return asyncio.run(run())
+
+
+def with_existing_store(
+    work: Callable[[Store], Awaitable[T]], settings: Settings | None = None
+) -> T:
+    """Do the same as `with_store`, for commands that have nothing to do without a store.
+
+    Raises:
+        click.ClickException: there is no store.
+        SettingsError: a setting is invalid.
+        StoreError: the store cannot be used.
+    """
+    chosen = settings or load_settings()
+    require_store(chosen)
+    return with_store(work, chosen)
+
+
+def require_store(settings: Settings) -> StoreVersions:
+    """Return the versions of the store; fail if there is none, because opening it would create it.
+
+    A store in the wrong place would look as if there was nothing to do.
+
+    Raises:
+        click.ClickException: there is no store.
+        StoreError: the store cannot be read.
+    """
+    versions = asyncio.run(find_versions(settings.store))
+    if versions is None:
+        where = f"there is no store in {settings.data_dir}"
+        if settings.elasticsearch_url:
+            where = f"Elasticsearch has no store with the prefix {settings.elasticsearch_prefix}"
+        raise click.ClickException(f"{where}; `mergewatch index create` creates it")
+    return versions
 
 
 def now() -> datetime:

@@ -13,7 +13,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.output import format_moment, print_table
 from service.cli.parameters import REPOSITORY, SECRET, WEBHOOK_URL, repository_option
-from service.cli.running import now, with_store
+from service.cli.running import now, with_existing_store, with_store
 from service.config.reach import Reach
 from service.config.settings import load_settings
 from service.notifications.registration import host_of
@@ -81,7 +81,7 @@ def list_webhooks(repository: RepositoryName | None) -> None:
                 format_moment(count.oldest_at),
                 str(count.dead),
             )
-            for each, count in with_store(read)
+            for each, count in with_existing_store(read)
         ),
     )
 
@@ -91,7 +91,7 @@ def list_webhooks(repository: RepositoryName | None) -> None:
 @_id_argument
 def remove(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
     """Remove a webhook and its notifications."""
-    if not with_store(lambda store: store.remove_webhook(repository, webhook_id)):
+    if not with_existing_store(lambda store: store.remove_webhook(repository, webhook_id)):
         raise _unknown(repository, webhook_id)
 
 
@@ -105,7 +105,7 @@ def retry(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
         await _find(store, repository, webhook_id)
         return await store.retry_dead(webhook_id, now())
 
-    click.echo(f"{with_store(revive)} notifications wait again", err=True)
+    click.echo(f"{with_existing_store(revive)} notifications wait again", err=True)
 
 
 @webhook.command()
@@ -117,7 +117,7 @@ def test(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
     from service.notifications.delivery import Attempt, Delivery, Result
     from service.notifications.messages import make_test
 
-    found = with_store(lambda store: _find(store, repository, webhook_id))
+    found = with_existing_store(lambda store: _find(store, repository, webhook_id))
 
     async def send() -> Attempt:
         moment = now()

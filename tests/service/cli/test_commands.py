@@ -13,6 +13,7 @@ import pytest
 
 from service.cli.commands import COMMANDS, main
 from service.cli.output import confirm
+from tests.service.cli.conftest import Command
 
 # A command that only shows its help does not need them, and they take longest to load.
 HEAVY = ("aiohttp", "marshmallow", "structlog", "lxml", "rich", "indexing.store", "uvloop")
@@ -70,8 +71,9 @@ def test_names_beyond_the_encoding_of_the_terminal_are_escaped(
 
 @pytest.mark.parametrize("arguments", [["keys", "list"], ["--help"], ["--version"]])
 def test_a_full_disk_behind_standard_output_is_one_line(
-    settings: Mapping[str, str], arguments: list[str]
+    settings: Mapping[str, str], command: Command, arguments: list[str]
 ) -> None:
+    command("index", "create")
     program = [sys.executable, "-c", "from service.cli import main; main()", *arguments]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

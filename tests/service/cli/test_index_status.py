@@ -18,20 +18,6 @@ from tests.service.cli.conftest import ON_EVERY_STORE, Command, forbid
 BEGAN = datetime(2026, 11, 22, 3, 17, tzinfo=UTC)
 
 
-@ON_EVERY_STORE
-def test_a_missing_store_is_named_and_not_created(
-    settings: Mapping[str, str], command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MERGEWATCH_ELASTICSEARCH_PREFIX", "missing")
-    # The second time, it still is.
-    for words in (["status"], ["status", "--json"], ["prune"], ["rebuild"]):
-        shown = command("index", *words, code=1)
-        assert shown.stdout == ""
-        assert "no store" in shown.stderr
-        assert "`mergewatch index create`" in shown.stderr
-    assert not Path(settings["MERGEWATCH_DATA_DIR"]).exists()
-
-
 def test_a_folder_without_permission_is_one_line(
     settings: Mapping[str, str], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

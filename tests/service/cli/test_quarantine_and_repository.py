@@ -161,11 +161,13 @@ def test_names_of_strangers_cannot_steer_a_terminal(command: Command) -> None:
 
 
 def test_the_list_of_an_unknown_repository_is_an_error(command: Command) -> None:
+    command("index", "create")
     assert "not known" in command("quarantine", "list", *ACME, code=1).stderr
     assert "not known" in command("repository", "show", "acme/widgets", code=1).stderr
 
 
 def test_repositories_are_listed(command: Command) -> None:
+    command("index", "create")
     assert len(command("repository", "list").stdout.splitlines()) == 1
     command("repository", "set", "acme/widgets", "--default-branch", "develop")
     command("repository", "set", "Acme/gadgets", "--flaky-detection", "off")

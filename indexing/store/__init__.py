@@ -47,6 +47,11 @@ async def open_store(place: Path | ElasticsearchPlace) -> Store:
     return await SqliteStore.open(place / STORE_FILE)
 
 
+def name_backend(place: Path | ElasticsearchPlace) -> str:
+    """Return what `StoreStatus` calls the backend of a store in that place."""
+    return "elasticsearch" if isinstance(place, ElasticsearchPlace) else "sqlite"
+
+
 async def find_versions(place: Path | ElasticsearchPlace) -> StoreVersions | None:
     """Read the version of the store without changing it; return `None` if there is no store.
 

@@ -97,13 +97,19 @@ def _explain(error: OSError) -> Exception:
     return error
 
 
-def _warn_of_misspelled() -> None:
+def _warn_of_ineffective() -> None:
     # Without any, the settings need not be imported for this.
     if any(name.startswith(PREFIX) for name in os.environ):
-        from service.config.misspelled import find_misspelled
+        from service.config.ineffective import (
+            ELASTICSEARCH_URL,
+            find_misspelled,
+            find_without_url,
+        )
 
         for name, meant in find_misspelled(os.environ):
             click.echo(f"warning: there is no setting {name}; it may mean {meant}", err=True)
+        for name in find_without_url(os.environ):
+            click.echo(f"warning: {name} has no effect without {ELASTICSEARCH_URL}", err=True)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -118,4 +124,4 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         # Names may have characters that the encoding of the terminal lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
-    _warn_of_misspelled()
+    _warn_of_ineffective()

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from indexing.pruning import PruneRun
-from indexing.store import StoreVersions, recorded_prune
+from indexing.store import StoreVersions, name_backend, recorded_prune
 from indexing.store.interface import PruneCount, Store, StoreStatus
 from service.cli.copies import backup, restore
 from service.cli.output import judging_steps, progress_meters
@@ -106,8 +106,7 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
         print_status({**asdict(counts), "last_prune": run}, as_json=as_json)
         return
     # Show no counts: reading them would open the store, which would upgrade it.
-    backend = "elasticsearch" if settings.elasticsearch_url else "sqlite"
-    print_status({"backend": backend, **_named(versions)}, as_json=as_json)
+    print_status({"backend": name_backend(settings.store), **_named(versions)}, as_json=as_json)
     if versions.stored < versions.known:
         click.echo(
             "the store has an older version: run `mergewatch index create` or start the service"

@@ -19,7 +19,7 @@ import uvloop
 from aiohttp import web
 
 from indexing.errors import MergewatchError
-from indexing.store import open_store
+from indexing.store import name_backend, open_store
 from indexing.store.interface import Store
 from service.app import create_app, surround
 from service.config.settings import Settings
@@ -316,7 +316,8 @@ async def _serve_until_stopped(
     tasks = _start_tasks(settings, store)
     # The objects of the application stay, too: exclude them from collection.
     gc.freeze()
-    _log.info("listening", extra={"address": http_url(sock), "pid": os.getpid()})
+    about = {"address": http_url(sock), "pid": os.getpid(), "store": name_backend(settings.store)}
+    _log.info("listening", extra=about)
     try:
         await stop.wait()
     finally:

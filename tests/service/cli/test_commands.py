@@ -69,6 +69,16 @@ def test_names_beyond_the_encoding_of_the_terminal_are_escaped(
     assert "a\\ufffd (user)" in run("changes")
 
 
+def test_a_setting_of_elasticsearch_without_its_url_is_warned_of_once(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERGEWATCH_ELASTICSEARCH_PREFIX", "ci")
+    assert command("index", "create").stderr == (
+        "warning: MERGEWATCH_ELASTICSEARCH_PREFIX has no effect without"
+        " MERGEWATCH_ELASTICSEARCH_URL\nthe store is ready\n"
+    )
+
+
 @pytest.mark.parametrize("arguments", [["keys", "list"], ["--help"], ["--version"]])
 def test_a_full_disk_behind_standard_output_is_one_line(
     settings: Mapping[str, str], command: Command, arguments: list[str]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from indexing.names import RepositoryName
-from service.config.misspelled import find_misspelled
+from service.config.ineffective import find_misspelled, find_without_url
 from service.config.prefix import PREFIX
 from service.config.redis_files import check_redis_files
 from service.config.secret import choose_secret
@@ -248,3 +248,19 @@ def test_variables_that_are_almost_settings_are_found() -> None:
         "MERGEWATCH_RETENTION_DAY": "MERGEWATCH_RETENTION_DAYS",
     }
     assert dict(find_misspelled([*others, *wrong])) == wrong
+
+
+def test_settings_of_elasticsearch_without_its_url_are_found() -> None:
+    given = {
+        "MERGEWATCH_ELASTICSEARCH_PREFIX": "ci",
+        "MERGEWATCH_ELASTICSEARCH_API_KEY": "a2V5",
+        # Kubernetes sets such a variable for a service named mergewatch-elasticsearch.
+        "MERGEWATCH_ELASTICSEARCH_SERVICE_HOST": "10.0.0.1",
+    }
+    assert set(find_without_url(given)) == {
+        "MERGEWATCH_ELASTICSEARCH_PREFIX",
+        "MERGEWATCH_ELASTICSEARCH_API_KEY",
+    }
+    assert not [*find_without_url({**given, "MERGEWATCH_ELASTICSEARCH_URL": "http://es:9200"})]
+    assert [*find_without_url({**given, "MERGEWATCH_ELASTICSEARCH_URL": ""})]
+    assert not [*find_without_url({"MERGEWATCH_ELASTICSEARCH_PREFIX": ""})]

@@ -44,7 +44,9 @@ def count_descriptors(process: int) -> int:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_process_is_ready_and_ends_well(start: Start, number: signal.Signals) -> None:
     service = start()
-    assert status_of(port_of(service.next_line("listening"))) == 200
+    listening = service.next_line("listening")
+    assert listening["store"] == "sqlite"
+    assert status_of(port_of(listening)) == 200
     assert service.stop(number) == 0
 
 

@@ -1,8 +1,11 @@
-"""Finds environment variables that are probably misspelled settings; those would have no effect."""
+"""Finds environment variables that have no effect.
+
+Some are probably misspelled settings, others need a setting that is not set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
@@ -13,6 +16,9 @@ from service.config.settings import DECLARATIONS
 # how many letters may be too many or missing. A further word makes another name.
 _ALIKE: Final = 0.85
 _LETTERS: Final = 2
+
+_ELASTICSEARCH: Final = PREFIX + "ELASTICSEARCH_"
+ELASTICSEARCH_URL: Final = _ELASTICSEARCH + "URL"
 
 
 def find_misspelled(variables: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -27,3 +33,15 @@ def find_misspelled(variables: Iterable[str]) -> Iterator[tuple[str, str]]:
             alike = [each for each in sorted(settings) if abs(len(each) - len(name)) <= _LETTERS]
             for close in get_close_matches(name, alike, 1, _ALIKE):
                 yield variable, PREFIX + close
+
+
+def find_without_url(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield each setting of Elasticsearch that is set although there is no URL.
+
+    The embedded store is used then. An empty variable counts as unset.
+    """
+    if environment.get(ELASTICSEARCH_URL):
+        return
+    for declared in DECLARATIONS:
+        if declared.variable.startswith(_ELASTICSEARCH) and environment.get(declared.variable):
+            yield declared.variable

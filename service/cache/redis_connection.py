@@ -32,7 +32,9 @@ from service.cache.redis_failures import Reason, explain, find_reason, is_refusa
 FIRST_BACKOFF_SECONDS: Final = 0.2
 MAX_BACKOFF_SECONDS: Final = 2.0
 
-# After this long without a failure, the next one is logged as a warning again.
+# After this long without a failure, the next one is logged as a warning again, and a Redis that was
+# full is said to take values again. A Redis that is almost full takes some and refuses others: each
+# change would be a line.
 WARN_AGAIN_SECONDS: Final = 60.0
 
 # The most that one exchange contains: as much as fits into the time limit.
@@ -240,9 +242,10 @@ class RedisConnection:
         if self._observe is not None:
             self._observe(time.monotonic() - began)
         self._failures = 0
+        taken = self._note_full(replies)
         if self._warned and time.monotonic() - self._failed_at > WARN_AGAIN_SECONDS:
-            self._warned.clear()
-        return self._note_full(replies)
+            self._end_warnings()
+        return taken
 
     def _reconnect(self) -> None:
         """Try to connect in the background, unless the back-off forbids it."""
@@ -274,7 +277,7 @@ class RedisConnection:
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
         self._reason = find_reason(error)
-        self._warn(self._reason)
+        self._warn(self._reason, failures=self._failures)
         if self._failures > 1:
             backoff = min(
                 FIRST_BACKOFF_SECONDS * 2 ** min(self._failures - 2, 10), MAX_BACKOFF_SECONDS
@@ -295,15 +298,25 @@ class RedisConnection:
             self._is_full = False
         return replies
 
-    def _warn(self, reason: Reason) -> None:
-        """Count a failure, and log it as a warning the first time."""
+    def _warn(self, reason: Reason, **about: int) -> None:
+        """Count a failure, and log it with the fields `about`, as a warning the first time."""
         self._counts[reason] += 1
         self._failed_at = time.monotonic()
         level = logging.DEBUG if reason in self._warned else logging.WARNING
         self._warned.add(reason)
         # Not the text of the error: it may contain parts of the URL.
-        about = {"reason": reason.value, "failures": self._failures}
-        _log.log(level, explain(reason, self._connector.address), extra=about)
+        fields = {"reason": reason.value, **about}
+        _log.log(level, explain(reason, self._connector.address), extra=fields)
+
+    def _end_warnings(self) -> None:
+        """Log the next failure as a warning again."""
+        if self._is_full:
+            # Nothing was written meanwhile.
+            self._warned &= {Reason.OOM}
+            return
+        if Reason.OOM in self._warned:
+            _log.info("redis takes values again")
+        self._warned.clear()
 
     async def _drop_connection(self) -> None:
         client, self._client = self._client, None

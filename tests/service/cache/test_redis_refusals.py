@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import redis.asyncio
 
 from indexing.models.quarantines import QuarantineRequest
 from service.cache import redis as backend
+from service.cache import redis_connection
 from service.config.settings import Settings
 from tests.builders import NOON, WIDGETS, load_names
 from tests.servers.ports import HOST
@@ -212,6 +214,30 @@ async def test_a_full_redis_is_reported_once_and_still_gets_invalidations(
         await assert_shared(server.url, [door, other])
     assert [warning for warning in warnings() if "maxmemory-policy" not in warning] == []
     assert len(warnings()) <= 2
+
+
+async def test_the_log_has_the_begin_and_the_end_of_each_time_that_redis_is_full(
+    tmp_path: Path,
+    server: Redis,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(redis_connection, "WARN_AGAIN_SECONDS", 0.0)
+    caplog.set_level(logging.INFO, logger="service.cache.redis_connection")
+    async with opened(tmp_path, server.url) as door:
+        for _ in range(2):
+            server.make_full()
+            for number in range(3):
+                await door.get(f"{QUARANTINES}?branch=full-{number}")
+            while await metric(door, "mergewatch_redis_usable"):
+                await door.get(f"{QUARANTINES}?branch={uuid.uuid4()}")
+            server.make_whole()
+            await assert_shared(server.url, [door])
+    lines = [each for each in caplog.records if each.getMessage() != "redis connected"]
+    assert ["is full" in each.getMessage() for each in lines] == [True, False, True, False]
+    assert {each.getMessage() for each in lines[1::2]} == {"redis takes values again"}
+    # No attempt to connect has failed.
+    assert not any(hasattr(each, "failures") for each in lines)
 
 
 def node(folder: Path) -> Redis:

@@ -113,7 +113,8 @@ def retry(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
 @_id_argument
 def test(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
     """Send a test message at once and report the result."""
-    # Imported here, because it loads the HTTP client.
+    # Imported here, because they load the HTTP client.
+    from service.notifications.connections import PRIVATE_REFUSED
     from service.notifications.delivery import Attempt, Delivery, Result
     from service.notifications.messages import make_test
 
@@ -130,7 +131,8 @@ def test(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
 
     attempt = asyncio.run(send())
     if attempt.result is not Result.SENT:
-        raise click.ClickException(f"the message was not sent: {attempt.reason}")
+        here = ", for this command too" if attempt.reason == PRIVATE_REFUSED else ""
+        raise click.ClickException(f"the message was not sent: {attempt.reason}{here}")
     click.echo("the receiver took the message", err=True)
 
 

@@ -26,11 +26,15 @@ MAX_RECEIVED_BYTES: Final = 64 * 1024
 # A system gives up a name after half a minute or more, and an attempt after ten seconds.
 MAX_LOOKUPS: Final = 32
 
+# Why an address is refused: one that the other value of the setting allows, and one that none does.
+PRIVATE_REFUSED: Final = "the address is not public, which needs MERGEWATCH_NOTIFICATIONS=any"
+NEVER_ALLOWED: Final = "the address is not allowed"
+
 _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 
 class AddressRefusedError(OSError):
-    """The setting does not allow connections to this address."""
+    """The setting does not allow connections to this address; the text says why."""
 
 
 class TooManyLookupsError(OSError):
@@ -149,8 +153,9 @@ def _resolve(host: str, port: int, family: int) -> list[Any] | OSError:
 def _guard(reach: Reach) -> Callable[[Any], socket.socket]:
     def connect_to(address: Any) -> socket.socket:
         family, kind, protocol, _, socket_address = address
-        if not reach.allows(str(socket_address[0])):
-            raise AddressRefusedError("the address is not allowed")
+        host = str(socket_address[0])
+        if not reach.allows(host):
+            raise AddressRefusedError(PRIVATE_REFUSED if Reach.ANY.allows(host) else NEVER_ALLOWED)
         return socket.socket(family, kind, protocol)
 
     return connect_to

@@ -95,7 +95,7 @@ class Delivery:
             while cause is not None and not isinstance(cause, AddressRefusedError):
                 cause = cause.__cause__
             if cause is not None:
-                return Attempt(Result.FAILED, "the address is not allowed")
+                return Attempt(Result.FAILED, str(cause))
             # The text of the error may contain the URL, so only its type is reported.
             return Attempt(Result.FAILED, type(error).__name__)
         # The status alone says what the receiver did: neither the deadline nor an error of the body

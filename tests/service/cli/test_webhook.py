@@ -135,7 +135,10 @@ def test_a_webhook_can_be_tried(
     (files / "url").write_text(f"{receiver}/hush/500")
     bad = add(command, files, "--slack")
     refused = command("webhook", "test", *here, good, code=1)
-    assert "the address is not allowed" in refused.stderr
+    assert refused.stderr == (
+        "Error: the message was not sent: the address is not public, which needs"
+        " MERGEWATCH_NOTIFICATIONS=any, for this command too\n"
+    )
     monkeypatch.setenv("MERGEWATCH_NOTIFICATIONS", "any")
     assert "took the message" in command("webhook", "test", *here, good).stderr
     failed = command("webhook", "test", *here, bad, code=1)

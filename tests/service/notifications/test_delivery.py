@@ -271,8 +271,20 @@ async def test_a_private_address_is_refused_before_anything_is_sent(
     url = receiver.url.replace("127.0.0.1", host)
     attempt = await client.send(webhook_at(url), MESSAGE, NOON)
     await client.close()
-    assert attempt == Attempt(Result.FAILED, "the address is not allowed")
+    assert attempt == Attempt(
+        Result.FAILED, "the address is not public, which needs MERGEWATCH_NOTIFICATIONS=any"
+    )
     assert receiver.requests == []
+
+
+@pytest.mark.parametrize("reach", Reach)
+async def test_an_address_that_no_setting_allows_is_refused_without_naming_one(
+    reach: Reach,
+) -> None:
+    client = Delivery.open(reach)
+    attempt = await client.send(webhook_at("http://169.254.169.254/"), MESSAGE, NOON)
+    await client.close()
+    assert attempt == Attempt(Result.FAILED, "the address is not allowed")
 
 
 @pytest.mark.parametrize(

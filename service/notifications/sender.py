@@ -106,16 +106,15 @@ class NotificationSender:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._renewing = asyncio.Lock()
         self._is_ending = False
+        # Whether the log has a warning that the store fails.
+        self._has_warned = False
 
     async def run(self) -> None:
         """Send until cancelled; then release the lease, so that another process can continue."""
         try:
             while True:
                 next_look = time.monotonic() + LOOK_SECONDS
-                try:
-                    await self.look()
-                except (MergewatchError, OSError) as error:
-                    _log.warning("notifications cannot be sent", extra={"reason": str(error)})
+                await self._try_to_look()
                 await asyncio.sleep(max(0.0, next_look - time.monotonic()))
         finally:
             self._is_ending = True
@@ -127,6 +126,22 @@ class NotificationSender:
                 with suppress(MergewatchError, OSError, TimeoutError):
                     async with asyncio.timeout(LAST_WRITE_SECONDS):
                         await self._store.release_lease(LEASE, self._owner)
+
+    async def _try_to_look(self) -> None:
+        """Look once. Log one warning for each outage of the store, and one line at its end."""
+        try:
+            await self.look()
+        except (MergewatchError, OSError) as error:
+            self._log_failure(error)
+            self._has_warned = True
+        else:
+            if self._has_warned:
+                _log.info("notifications can be sent again")
+            self._has_warned = False
+
+    def _log_failure(self, error: Exception) -> None:
+        level = logging.DEBUG if self._has_warned else logging.WARNING
+        _log.log(level, "notifications cannot be sent", extra={"reason": str(error)})
 
     async def look(self) -> None:
         """Send all waiting notifications that are due, unless another process holds the lease.
@@ -191,7 +206,7 @@ class NotificationSender:
                     is_done = await self._send_for_a_turn(webhook, receiver)
         except (MergewatchError, OSError) as error:
             # The other webhooks continue.
-            _log.warning("notifications cannot be sent", extra={"reason": str(error)})
+            self._log_failure(error)
 
     async def _send_for_a_turn(self, webhook: Webhook, receiver: _Receiver) -> bool:
         """Return true if there is nothing to send for now, false if only the turn is over."""

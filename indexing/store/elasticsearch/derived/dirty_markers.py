@@ -17,7 +17,6 @@ from typing import Any, Final
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Version
-from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import (
     Arrival,
@@ -32,7 +31,7 @@ LATER_PREFIX: Final = "later-"
 AHEAD_SECONDS: Final = 900
 
 # The most tests that one marker names.
-_TESTS_A_PAGE: Final = 5_000
+TESTS_A_MARKER: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +184,8 @@ async def mark_before(
     With `later`, loads leave them to the caller.
     """
     marked = [
-        MarkedTests(new_marker_id(later=later), routing, tests[start : start + _TESTS_A_PAGE])
-        for start in range(0, len(tests), _TESTS_A_PAGE)
+        MarkedTests(new_marker_id(later=later), routing, tests[start : start + TESTS_A_MARKER])
+        for start in range(0, len(tests), TESTS_A_MARKER)
     ]
     await _write_marked(cluster, marked, ahead=True)
     return marked
@@ -239,19 +238,3 @@ def dropping(cluster: Cluster, markers: Sequence[DirtyMarker]) -> list[Operation
         for marker in markers
         if marker.is_over
     ]
-
-
-async def spell_out(cluster: Cluster, marker: DirtyMarker) -> None:
-    """Replace the marker of a whole repository by markers that name its tests."""
-    await cluster.connection.refresh(cluster.layout.tests)
-    body = {
-        "size": _TESTS_A_PAGE,
-        "query": {"term": {"repository_id": marker.routing}},
-        "sort": [{"test_id": "asc"}],
-        "_source": False,
-    }
-    async for hits in scan(cluster.connection, cluster.layout.tests, body, routing=marker.routing):
-        if hits:
-            tests = [hit["_id"] for hit in hits]
-            await mark_changed(cluster, marker.routing, tests, later=marker.is_for_later)
-    await bulk.send(cluster.connection, dropping(cluster, [marker]), visible=False)

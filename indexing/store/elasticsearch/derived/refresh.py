@@ -39,6 +39,7 @@ from indexing.store.elasticsearch.derived.reading import (
 )
 from indexing.store.elasticsearch.derived.run_counts import Counting
 from indexing.store.elasticsearch.derived.runs import failed_of, judge_runs
+from indexing.store.elasticsearch.derived.spelled_markers import spell_out
 from indexing.store.elasticsearch.derived.steps import Done, Step
 from indexing.store.elasticsearch.indices.refresh_lease import RefreshLease
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
@@ -183,9 +184,10 @@ class _Refresh:
 
         `more` says whether there are others of any repository.
         """
+        covered: set[str] = set()
         for marker in markers:
             if marker.tests is None:
-                await dirty_markers.spell_out(self.cluster, marker)
+                covered |= await spell_out(self.cluster, marker)
                 more = True
         own = self.cluster.refresh_leases.hold(routing) if lease is None else nullcontext(lease)
         async with own as held:
@@ -194,7 +196,7 @@ class _Refresh:
             goes_on = lease is None and more and held.is_held and not held.is_clean
             more |= await self._handle(
                 routing,
-                [marker for marker in markers if marker.tests is not None],
+                [m for m in markers if m.tests is not None and m.id not in covered],
                 searchable,
                 held,
                 is_last=not goes_on and (lease is None or not more),

@@ -51,6 +51,10 @@ def marks(_: str, target: str, body: Any) -> bool:
     return target.startswith("/_bulk") and b"-stale" in body
 
 
+def replaces(_: str, target: str, body: Any) -> bool:
+    return target.startswith("/_bulk") and b'{"delete":' in body and b"-stale" in body
+
+
 def fills(_: str, target: str, body: Any) -> bool:
     return target.startswith("/_bulk") and b"-identities-" in body
 
@@ -284,5 +288,25 @@ async def test_pruning_during_a_rebuild_ends_like_pruning_without_one(
     await loads.store.prune(loads.prune_before, NOON)
     await loads.add()
     rebuilding.may_go.set()
+    await task
+    await loads.check_the_end()
+
+
+@pytest.mark.parametrize("kind", [marks, replaces, fills])
+async def test_pruning_while_a_killed_rebuild_is_repeated_ends_like_pruning_without_one(
+    store: ElasticsearchStore,
+    other: ElasticsearchStore,
+    hold: HoldFirst,
+    loads: Loads,
+    kind: Matches,
+) -> None:
+    first, second = hold(store, fills), hold(other, kind)
+    await first.kill(await first.rebuild())
+    loads.prune_before = NOON - timedelta(days=30)
+    await load_old(loads.store)
+    task = await second.rebuild()
+    await loads.store.prune(loads.prune_before, NOON)
+    await loads.add()
+    second.may_go.set()
     await task
     await loads.check_the_end()

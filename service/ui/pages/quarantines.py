@@ -11,6 +11,7 @@ from aiohttp import web
 from service.auth.principal import Principal
 from service.http.problems import Problem
 from service.routes import LIST_QUARANTINE_CHANGES, LIST_QUARANTINES, REMOVE_QUARANTINE
+from service.ui.api import Api
 from service.ui.forms import first, read_form
 from service.ui.page_context import PageContext
 from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
@@ -23,6 +24,9 @@ _CHANGES_CURSOR: Final = "changes"
 _FILTERS: Final = ("branch", "source")
 # The number of quarantines that one form can end, equal to the number on a page.
 _MAX_ENDED: Final = 100
+# Ending a quarantine waits for refreshes of Elasticsearch, which concurrent calls share. Calls of
+# other requests compete with these for the connections.
+_ENDED_AT_ONCE: Final = 10
 # The most recovered tests of other pages that a page names.
 _MAX_ELSEWHERE: Final = 20
 # The parameter that says how many quarantines a form has ended, and its value if none was chosen.
@@ -82,18 +86,10 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     """POST /ui/{owner}/{repository}/quarantines/end: end the selected quarantines."""
     api = page.open_api(principal)
     form = await read_form(page.request, page.session, page.dashboard.public_url)
+    chosen = list(dict.fromkeys(form.get("id", [])[:_MAX_ENDED]))
     ended = 0
-    chosen = dict.fromkeys(form.get("id", [])[:_MAX_ENDED])
-    for quarantine_id in chosen:
-        try:
-            path = {**page.repository_path, "quarantine_id": quarantine_id}
-            await api.change(REMOVE_QUARANTINE, path)
-        except Problem as problem:
-            # The quarantine was ended or expired after the page was loaded.
-            if problem.status != web.HTTPNotFound.status_code:
-                raise
-        else:
-            ended += 1
+    for start in range(0, len(chosen), _ENDED_AT_ONCE):
+        ended += await _end_at_once(page, api, chosen[start : start + _ENDED_AT_ONCE])
     test_id = first(form, "test_id")
     if test_id:
         info = page.request.match_info
@@ -103,6 +99,27 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     view = [(name, first(form, name)) for name in _FILTERS if first(form, name)]
     told = (_ENDED, str(ended) if chosen else _NONE_CHOSEN)
     return page.go_to(f"{_place_of(page)}?{write_pairs([*view, told])}")
+
+
+async def _end_at_once(page: PageContext, api: Api, chosen: Sequence[str]) -> int:
+    """End these quarantines concurrently; return how many of them were in force.
+
+    Raises:
+        Problem: some cannot be ended; the others are. It is that of the first one in this order.
+    """
+    outcomes = await asyncio.gather(
+        *(
+            api.change(REMOVE_QUARANTINE, {**page.repository_path, "quarantine_id": each})
+            for each in chosen
+        ),
+        return_exceptions=True,
+    )
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    for failure in failures:
+        # The quarantine was ended or expired after the page was loaded.
+        if not isinstance(failure, Problem) or failure.status != web.HTTPNotFound.status_code:
+            raise failure
+    return len(outcomes) - len(failures)
 
 
 def _place_of(page: PageContext) -> str:

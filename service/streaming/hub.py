@@ -213,11 +213,13 @@ class ArrivalHub:
     async def _read(self, position: ArrivalKey) -> Arrivals:
         """Read the events of the repositories that are followed: others may have any number."""
         followed = [next(iter(streams)).repository for streams in self._subscriptions.values()]
-        self._reading = frozenset(self._subscriptions)
+        reading = self._reading = frozenset(self._subscriptions)
         try:
             return await self._reader.list_arrivals(position, EVENTS_AT_ONCE, followed)
         finally:
-            self._reading = None
+            # A poll that ends with its last stream may end after the next poll has begun.
+            if self._reading is reading:
+                self._reading = None
 
 
 def make_batch(rows: Sequence[Arrival], ids: EventIds) -> Batch:

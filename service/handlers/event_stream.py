@@ -86,15 +86,13 @@ class _Stream:
 
     async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
         """Yield the stream's text from that place on, until the process stops or access ends."""
-        repository_id = derive_repository_id(self._repository)
-        # With this id, a client can resume even if it has not received an event yet.
-        first_id = self._hub.ids.write(repository_id, position, secrets.token_bytes(SALT_SIZE))
-        yield b"id: %b\n" % first_id.encode() + _RETRY
         subscription = Subscription(self._repository, position)
+        # With this id, a client can resume even if it has not received an event yet.
+        salt = secrets.token_bytes(SALT_SIZE)
+        first_id = self._hub.ids.write(subscription.repository_id, position, salt)
+        yield b"id: %b\n" % first_id.encode() + _RETRY
         while True:
-            text, position, is_all = await self._hub.read_missed(
-                subscription.position, self._repository, self._principal
-            )
+            text, position, is_all = await self._hub.read_missed(subscription, self._principal)
             if text:
                 yield text
             # A slow client would hold it until the next read.

@@ -120,16 +120,16 @@ class ArrivalHub:
         # How many times the store was polled.
         self.polls = 0
 
-    async def read_missed(
-        self, position: ArrivalKey, repository: RepositoryName, principal: str
-    ) -> Missed:
-        """Read the next events after a position, for one stream of that principal.
+    async def read_missed(self, subscription: Subscription, principal: str) -> Missed:
+        """Read the next events for a stream of that principal, which is not attached yet.
 
         One stream reads at a time, and credentials take turns: admission control does not count
         what a stream reads.
         """
         async with self._catching_up.slot(principal):
-            found = await self._reader.list_arrivals(position, EVENTS_AT_ONCE, (repository,))
+            found = await self._reader.list_arrivals(
+                subscription.position, EVENTS_AT_ONCE, (subscription.repository,)
+            )
             text = make_batch(found.rows, self.ids).text
             if text:
                 await asyncio.sleep(PAUSE_SECONDS)

@@ -3,105 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import aiohttp
-import orjson
 import pytest
 
-from indexing.errors import StoreUnavailableError
 from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import ArrivalKey
-from indexing.store.elasticsearch import arrivals
 from service.context import LIFECYCLE
 from service.handlers import event_stream
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.middleware import fair_queue
 from service.streaming import hub, lasting_access
-from service.streaming.hub import Batch, Subscription
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
+from tests.service.handlers.opened_streams import (
+    STREAM,
+    await_arrivals,
+    opened,
+    poll_quickly,
+    settle,
+)
 from tests.waiting import until
-
-STREAM = f"{LOGS}/stream"
 
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 0.4)
-    monkeypatch.setattr(hub, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.02)
-
-
-@dataclass
-class Stream:
-    answer: aiohttp.ClientResponse
-    last_id: str = ""
-    retry: str = ""
-    comments: int = 0
-
-    async def block(self) -> dict[str, str] | None:
-        """Return the next event, or `None` at the end."""
-        fields: dict[str, str] = {}
-        async for line in self.answer.content:
-            text = line.decode().rstrip("\n")
-            name, _, value = text.partition(": ")
-            if name == "id":
-                self.last_id = value
-            elif name == "retry":
-                self.retry = value
-            elif text.startswith(":"):
-                self.comments += 1
-                return {}
-            if text and name:
-                fields[name] = value
-            elif "data" in fields:
-                return fields
-            else:
-                fields = {}
-        return None
-
-    async def ids(self, count: int) -> list[int]:
-        found: list[int] = []
-        async with asyncio.timeout(20):
-            while len(found) < count:
-                block = await self.block()
-                assert block is not None
-                if block:
-                    event = orjson.loads(block["data"])
-                    assert block["event"] == event["type"]
-                    found.append(event["id"])
-        return found
-
-
-@asynccontextmanager
-async def opened(
-    door: FrontDoor, key: str | None = None, target: str = STREAM, **headers: str
-) -> AsyncIterator[Stream]:
-    sent = {"Authorization": f"Bearer {key or door.key}"}
-    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-    async with door.client.get(door.base + target, headers=sent) as answer:
-        assert answer.status == 200, await answer.read()
-        yield Stream(answer)
-
-
-async def settle(door: FrontDoor, count: int) -> None:
-    """Wait until this number of streams share the poll."""
-    await until(lambda: sum(map(len, door.app[ARRIVALS]._subscriptions.values())) >= count)
-
-
-async def await_arrivals(door: FrontDoor, count: int) -> None:
-    """Wait until new streams begin after this number of events."""
-    async with asyncio.timeout(20):
-        while True:
-            found = await door.store.list_arrivals(ArrivalKey(0), count)
-            if len(found.rows) == count:
-                return
-            await asyncio.sleep(0.01)
+    poll_quickly(monkeypatch)
 
 
 async def test_events_come_as_they_arrive(door: FrontDoor) -> None:
@@ -144,8 +71,7 @@ async def test_a_stream_resumes_after_the_last_event_that_was_received(door: Fro
 
 async def test_a_client_without_an_event_resumes_where_it_began(door: FrontDoor) -> None:
     async with opened(door) as stream:
-        first = await stream.answer.content.readuntil(b"\n\n")
-    last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
+        last_id = await stream.first_id()
     await door.store.write_events([make_event(7)])
     async with opened(door, Last_Event_ID=last_id) as stream:
         assert await stream.ids(1) == [7]
@@ -153,8 +79,7 @@ async def test_a_client_without_an_event_resumes_where_it_began(door: FrontDoor)
 
 async def test_an_id_of_another_repository_is_refused(door: FrontDoor) -> None:
     async with opened(door) as stream:
-        first = await stream.answer.content.readuntil(b"\n\n")
-    last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
+        last_id = await stream.first_id()
     other = await door.get(STREAM.replace("widgets", "gadgets"), **{"Last-Event-ID": last_id})
     assert other.status == 400
     assert (await door.get(STREAM, method="HEAD", **{"Last-Event-ID": last_id})).status == 200
@@ -228,40 +153,6 @@ async def test_streams_end_cleanly_when_the_process_stops(door: FrontDoor) -> No
         assert rest.endswith(b"retry: 2000\n\n")
 
 
-async def test_streams_read_what_they_have_missed_one_at_a_time(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Otherwise those of one client would keep all others waiting.
-    async with opened(door) as stream:
-        first = await stream.answer.content.readuntil(b"\n\n")
-    last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
-    await door.store.write_events([make_event(n) for n in range(20)])
-    monkeypatch.setattr(hub, "EVENTS_AT_ONCE", 5)
-    read, reading, most = door.reader.list_arrivals, 0, 0
-
-    async def count(*about: Any) -> Any:
-        nonlocal reading, most
-        if isinstance(about[2], list):
-            # The poll, which all streams share.
-            return await read(*about)
-        reading += 1
-        most = max(most, reading)
-        try:
-            await asyncio.sleep(0)
-            return await read(*about)
-        finally:
-            reading -= 1
-
-    monkeypatch.setattr(door.reader, "list_arrivals", count)
-    async with AsyncExitStack() as stack:
-        resumed = [
-            await stack.enter_async_context(opened(door, Last_Event_ID=last_id)) for _ in range(4)
-        ]
-        found = await asyncio.gather(*(each.ids(20) for each in resumed))
-    assert found == [[*range(20)]] * 4
-    assert most == 1
-
-
 async def test_a_stream_holds_no_slot(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fair_queue, "MAX_RUNNING", 1)
     async with opened(door), asyncio.timeout(20):
@@ -282,120 +173,15 @@ async def test_a_slow_reader_is_cut_off_and_resumes(
 
     monkeypatch.setattr(hub.Subscription, "receive", never)
     async with opened(door) as stream:
-        first = await stream.answer.content.readuntil(b"\n\n")
+        last_id = await stream.first_id()
         await settle(door, 1)
         await door.store.write_events([make_event(n) for n in range(60)])
         with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientConnectionError)):
             async with asyncio.timeout(20):
                 await stream.answer.content.read()
     monkeypatch.setattr(hub.Subscription, "receive", offered)
-    last_id = first.split(b"\n")[0].removeprefix(b"id: ").decode()
     async with opened(door, Last_Event_ID=last_id) as stream:
         assert await stream.ids(60) == [*range(60)]
-
-
-async def test_streams_go_on_when_the_store_was_away(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, failed = door.reader.list_arrivals, asyncio.Event()
-    away = False
-
-    async def fail(*about: Any) -> Any:
-        if away:
-            failed.set()
-            raise StoreUnavailableError("away")
-        return await read(*about)
-
-    monkeypatch.setattr(door.reader, "list_arrivals", fail)
-    async with opened(door) as stream:
-        await settle(door, 1)
-        away = True
-        await door.store.write_events([make_event(1)])
-        await failed.wait()
-        away = False
-        assert await stream.ids(1) == [1]
-
-
-async def test_a_stream_of_another_repository_misses_nothing_of_a_poll_in_progress(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, attach = door.reader.list_arrivals, door.app[ARRIVALS].attach
-    attached, goes_on = asyncio.Event(), asyncio.Event()
-    goes_on.set()
-
-    async def hold(after: ArrivalKey, limit: int, repositories: Any) -> Any:
-        if isinstance(repositories, list):
-            await goes_on.wait()
-        return await read(after, limit, repositories)
-
-    def note(subscription: Subscription) -> bool:
-        found = attach(subscription)
-        attached.set()
-        return found
-
-    monkeypatch.setattr(door.reader, "list_arrivals", hold)
-    await door.store.ensure_repository(GADGETS)
-    async with opened(door):
-        await settle(door, 1)
-        goes_on.clear()
-        await until(lambda: door.app[ARRIVALS]._reading is not None)
-        monkeypatch.setattr(door.app[ARRIVALS], "attach", note)
-        async with opened(door, target=STREAM.replace("widgets", "gadgets")) as stream:
-            await attached.wait()
-            await door.store.write_events([make_event(1, repository=GADGETS)])
-            goes_on.set()
-            assert await stream.ids(1) == [1]
-
-
-async def test_many_streams_cost_one_poll(door: FrontDoor) -> None:
-    async with opened(door) as one:
-        await settle(door, 1)
-        others = [opened(door) for _ in range(20)]
-        streams = [await each.__aenter__() for each in others]
-        await settle(door, 21)
-        before = door.app[ARRIVALS].polls
-        await door.store.write_events([make_event(1)])
-        for stream in (one, *streams):
-            assert await stream.ids(1) == [1]
-        rounds = door.app[ARRIVALS].polls - before
-        # A poll each 20 ms over Elasticsearch, whatever the number of streams.
-        assert rounds < 200
-        for each in others:
-            await each.__aexit__(None, None, None)
-    await until(lambda: door.app[EVENT_STREAMS].open == 0)
-    assert door.app[ARRIVALS]._subscriptions == {}
-
-
-async def test_streams_are_woken_over_several_turns_of_the_event_loop(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Other requests are answered in between.
-    monkeypatch.setattr(hub, "STREAMS_AT_ONCE", 2)
-    loop, turn, woken = asyncio.get_running_loop(), 0, []
-    offer = Subscription.offer
-    counting = loop.call_soon(lambda: None)
-
-    def count() -> None:
-        nonlocal turn, counting
-        turn += 1
-        counting = loop.call_soon(count)
-
-    def record(subscription: Subscription, batch: Batch) -> None:
-        woken.append(turn)
-        offer(subscription, batch)
-
-    monkeypatch.setattr(Subscription, "offer", record)
-    position = await door.store.find_newest_arrival()
-    streams = [Subscription(WIDGETS, position) for _ in range(7)]
-    assert all(door.app[ARRIVALS].attach(stream) for stream in streams)
-    count()
-    await door.store.write_events([make_event(1)])
-    assert all(await asyncio.gather(*(stream.receive(20) for stream in streams)))
-    counting.cancel()
-    assert len(woken) >= 7
-    assert max(Counter(woken).values()) <= 2
-    for stream in streams:
-        door.app[ARRIVALS].detach(stream)
 
 
 async def test_a_credential_has_a_limit_of_streams(

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from tests.service.front_door import TESTS, FrontDoor
-from tests.service.handlers.test_event_stream import STREAM
+from tests.service.handlers.opened_streams import STREAM
 from tests.service.handlers.test_executions import HINGE as EXECUTIONS
 from tests.service.handlers.test_executions import load
 from tests.service.handlers.test_failures import HINGE as FAILURES

@@ -1,0 +1,101 @@
+"""Streams of events, opened and read as a client does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+import orjson
+import pytest
+
+from indexing.models.arrivals import ArrivalKey
+from indexing.store.elasticsearch import arrivals
+from service.handlers import event_stream
+from service.handlers.event_stream import ARRIVALS
+from service.streaming import hub
+from tests.service.front_door import LOGS, FrontDoor
+from tests.waiting import until
+
+STREAM = f"{LOGS}/stream"
+
+
+def poll_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let streams look for events every few milliseconds, and stamps settle soon."""
+    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 0.4)
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.02)
+
+
+@dataclass
+class Stream:
+    answer: aiohttp.ClientResponse
+    last_id: str = ""
+    retry: str = ""
+    comments: int = 0
+
+    async def first_id(self) -> str:
+        """Return the id that is sent before any event."""
+        first = await self.answer.content.readuntil(b"\n\n")
+        return first.split(b"\n")[0].removeprefix(b"id: ").decode()
+
+    async def block(self) -> dict[str, str] | None:
+        """Return the next event, or `None` at the end."""
+        fields: dict[str, str] = {}
+        async for line in self.answer.content:
+            text = line.decode().rstrip("\n")
+            name, _, value = text.partition(": ")
+            if name == "id":
+                self.last_id = value
+            elif name == "retry":
+                self.retry = value
+            elif text.startswith(":"):
+                self.comments += 1
+                return {}
+            if text and name:
+                fields[name] = value
+            elif "data" in fields:
+                return fields
+            else:
+                fields = {}
+        return None
+
+    async def ids(self, count: int) -> list[int]:
+        found: list[int] = []
+        async with asyncio.timeout(20):
+            while len(found) < count:
+                block = await self.block()
+                assert block is not None
+                if block:
+                    event = orjson.loads(block["data"])
+                    assert block["event"] == event["type"]
+                    found.append(event["id"])
+        return found
+
+
+@asynccontextmanager
+async def opened(
+    door: FrontDoor, key: str | None = None, target: str = STREAM, **headers: str
+) -> AsyncIterator[Stream]:
+    sent = {"Authorization": f"Bearer {key or door.key}"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    async with door.client.get(door.base + target, headers=sent) as answer:
+        assert answer.status == 200, await answer.read()
+        yield Stream(answer)
+
+
+async def settle(door: FrontDoor, count: int) -> None:
+    """Wait until this number of streams share the poll."""
+    await until(lambda: sum(map(len, door.app[ARRIVALS]._subscriptions.values())) >= count)
+
+
+async def await_arrivals(door: FrontDoor, count: int) -> None:
+    """Wait until new streams begin after this number of events."""
+    async with asyncio.timeout(20):
+        while True:
+            found = await door.store.list_arrivals(ArrivalKey(0), count)
+            if len(found.rows) == count:
+                return
+            await asyncio.sleep(0.01)

@@ -1,0 +1,167 @@
+"""How the streams of events of a process share its reads of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from indexing.errors import StoreUnavailableError
+from indexing.models.arrivals import ArrivalKey
+from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
+from service.streaming import hub
+from service.streaming.hub import Batch, Subscription
+from tests.builders import GADGETS, WIDGETS, make_event
+from tests.service.front_door import FrontDoor
+from tests.service.handlers.opened_streams import (
+    STREAM,
+    opened,
+    poll_quickly,
+    settle,
+)
+from tests.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    poll_quickly(monkeypatch)
+
+
+async def test_streams_read_what_they_have_missed_one_at_a_time(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise those of one client would keep all others waiting.
+    async with opened(door) as stream:
+        last_id = await stream.first_id()
+    await door.store.write_events([make_event(n) for n in range(20)])
+    monkeypatch.setattr(hub, "EVENTS_AT_ONCE", 5)
+    read, reading, most = door.reader.list_arrivals, 0, 0
+
+    async def count(*about: Any) -> Any:
+        nonlocal reading, most
+        if isinstance(about[2], list):
+            # The poll, which all streams share.
+            return await read(*about)
+        reading += 1
+        most = max(most, reading)
+        try:
+            await asyncio.sleep(0)
+            return await read(*about)
+        finally:
+            reading -= 1
+
+    monkeypatch.setattr(door.reader, "list_arrivals", count)
+    async with AsyncExitStack() as stack:
+        resumed = [
+            await stack.enter_async_context(opened(door, Last_Event_ID=last_id)) for _ in range(4)
+        ]
+        found = await asyncio.gather(*(each.ids(20) for each in resumed))
+    assert found == [[*range(20)]] * 4
+    assert most == 1
+
+
+async def test_streams_go_on_when_the_store_was_away(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, failed = door.reader.list_arrivals, asyncio.Event()
+    away = False
+
+    async def fail(*about: Any) -> Any:
+        if away:
+            failed.set()
+            raise StoreUnavailableError("away")
+        return await read(*about)
+
+    monkeypatch.setattr(door.reader, "list_arrivals", fail)
+    async with opened(door) as stream:
+        await settle(door, 1)
+        away = True
+        await door.store.write_events([make_event(1)])
+        await failed.wait()
+        away = False
+        assert await stream.ids(1) == [1]
+
+
+async def test_a_stream_of_another_repository_misses_nothing_of_a_poll_in_progress(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, attach = door.reader.list_arrivals, door.app[ARRIVALS].attach
+    attached, goes_on = asyncio.Event(), asyncio.Event()
+    goes_on.set()
+
+    async def hold(after: ArrivalKey, limit: int, repositories: Any) -> Any:
+        if isinstance(repositories, list):
+            await goes_on.wait()
+        return await read(after, limit, repositories)
+
+    def note(subscription: Subscription) -> bool:
+        found = attach(subscription)
+        attached.set()
+        return found
+
+    monkeypatch.setattr(door.reader, "list_arrivals", hold)
+    await door.store.ensure_repository(GADGETS)
+    async with opened(door):
+        await settle(door, 1)
+        goes_on.clear()
+        await until(lambda: door.app[ARRIVALS]._reading is not None)
+        monkeypatch.setattr(door.app[ARRIVALS], "attach", note)
+        async with opened(door, target=STREAM.replace("widgets", "gadgets")) as stream:
+            await attached.wait()
+            await door.store.write_events([make_event(1, repository=GADGETS)])
+            goes_on.set()
+            assert await stream.ids(1) == [1]
+
+
+async def test_many_streams_cost_one_poll(door: FrontDoor) -> None:
+    async with opened(door) as one:
+        await settle(door, 1)
+        others = [opened(door) for _ in range(20)]
+        streams = [await each.__aenter__() for each in others]
+        await settle(door, 21)
+        before = door.app[ARRIVALS].polls
+        await door.store.write_events([make_event(1)])
+        for stream in (one, *streams):
+            assert await stream.ids(1) == [1]
+        rounds = door.app[ARRIVALS].polls - before
+        # A poll each 20 ms over Elasticsearch, whatever the number of streams.
+        assert rounds < 200
+        for each in others:
+            await each.__aexit__(None, None, None)
+    await until(lambda: door.app[EVENT_STREAMS].open == 0)
+    assert door.app[ARRIVALS]._subscriptions == {}
+
+
+async def test_streams_are_woken_over_several_turns_of_the_event_loop(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other requests are answered in between.
+    monkeypatch.setattr(hub, "STREAMS_AT_ONCE", 2)
+    loop, turn, woken = asyncio.get_running_loop(), 0, []
+    offer = Subscription.offer
+    counting = loop.call_soon(lambda: None)
+
+    def count() -> None:
+        nonlocal turn, counting
+        turn += 1
+        counting = loop.call_soon(count)
+
+    def record(subscription: Subscription, batch: Batch) -> None:
+        woken.append(turn)
+        offer(subscription, batch)
+
+    monkeypatch.setattr(Subscription, "offer", record)
+    position = await door.store.find_newest_arrival()
+    streams = [Subscription(WIDGETS, position) for _ in range(7)]
+    assert all(door.app[ARRIVALS].attach(stream) for stream in streams)
+    count()
+    await door.store.write_events([make_event(1)])
+    assert all(await asyncio.gather(*(stream.receive(20) for stream in streams)))
+    counting.cancel()
+    assert len(woken) >= 7
+    assert max(Counter(woken).values()) <= 2
+    for stream in streams:
+        door.app[ARRIVALS].detach(stream)

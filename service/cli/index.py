@@ -41,11 +41,9 @@ def create() -> None:
 @index.command()
 def rebuild() -> None:
     """Recompute all derived data from the stored executions."""
-    settings = load_settings()
-    require_store(settings)
     with progress_meters() as meters:
         judged = judging_steps(meters)
-        count = with_store(lambda store: store.rebuild(now(), judged), settings)
+        count = with_existing_store(lambda store: store.rebuild(now(), judged))
     click.echo(f"rebuilt {count} tests", err=True)
 
 

@@ -145,12 +145,11 @@ async def mark_changed(
     routing: str,
     tests: Iterable[str],
     *,
-    later: bool = False,
     follow_up: FollowUp = NO_FOLLOW_UP,
     removal: str | None = None,
 ) -> None:
     """Mark tests after a change that needed no marker before it, by a marker of its own."""
-    marker_id = new_marker_id(later=later)
+    marker_id = new_marker_id()
     marker = marker_operation(
         cluster, marker_id, routing, tests, follow_up=follow_up, removal=removal
     )

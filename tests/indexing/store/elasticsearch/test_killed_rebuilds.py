@@ -140,7 +140,8 @@ async def test_markers_of_a_prune_and_of_loads_are_not_replaced(
     await kill_a_rebuild(store)
     cluster, routing = cluster_of(other), routing_of(WIDGETS)
     tests = [str(derive_test_id(WIDGETS, name)) for name in STORED[:3]]
-    await dirty_markers.mark_changed(cluster, routing, tests, later=True)
+    marked = await dirty_markers.mark_before(cluster, routing, tests, later=True)
+    await dirty_markers.mark_after(cluster, marked)
     await dirty_markers.mark_before(cluster, routing, tests, later=True)
     await dirty_markers.mark_changed(cluster, routing, tests)
     await dirty_markers.mark_repository(cluster, routing, later=True)

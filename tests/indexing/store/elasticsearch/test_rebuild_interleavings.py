@@ -172,6 +172,18 @@ async def load_new(store: Store, name: str) -> None:
     await load_names(store, [name, STORED[0]], make_run(name))
 
 
+async def prune_during(rebuilding: Hold, loads: Loads) -> None:
+    """Prune while a rebuild is held, and check that it ends like pruning without one."""
+    loads.prune_before = NOON - timedelta(days=30)
+    await load_old(loads.store)
+    task = await rebuilding.rebuild()
+    await loads.store.prune(loads.prune_before, NOON)
+    await loads.add()
+    rebuilding.may_go.set()
+    await task
+    await loads.check_the_end()
+
+
 async def load_old(store: Store) -> None:
     await load_names(store, ["old", STORED[1]], make_run("old"), at=NOON - timedelta(days=60))
 
@@ -281,15 +293,7 @@ async def test_a_rebuild_that_is_registered_last_ends_after_one_that_began_later
 async def test_pruning_during_a_rebuild_ends_like_pruning_without_one(
     store: ElasticsearchStore, hold: HoldFirst, loads: Loads, kind: Matches
 ) -> None:
-    rebuilding = hold(store, kind)
-    loads.prune_before = NOON - timedelta(days=30)
-    await load_old(loads.store)
-    task = await rebuilding.rebuild()
-    await loads.store.prune(loads.prune_before, NOON)
-    await loads.add()
-    rebuilding.may_go.set()
-    await task
-    await loads.check_the_end()
+    await prune_during(hold(store, kind), loads)
 
 
 @pytest.mark.parametrize("kind", [marks, replaces, fills])
@@ -302,11 +306,4 @@ async def test_pruning_while_a_killed_rebuild_is_repeated_ends_like_pruning_with
 ) -> None:
     first, second = hold(store, fills), hold(other, kind)
     await first.kill(await first.rebuild())
-    loads.prune_before = NOON - timedelta(days=30)
-    await load_old(loads.store)
-    task = await second.rebuild()
-    await loads.store.prune(loads.prune_before, NOON)
-    await loads.add()
-    second.may_go.set()
-    await task
-    await loads.check_the_end()
+    await prune_during(second, loads)

@@ -43,11 +43,11 @@ def quiet() -> Iterator[None]:
     root.handlers[:], root.level = handlers, level
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a look-up in Redis as long as it takes: on a busy machine even Redis is silent at times.
 
-    For tests that count reads of the store, or the replies of Redis.
+    A look-up that fails is a cache miss, so tests that count reads of the store would fail.
     """
     limit_redis(monkeypatch, TIMEOUT)
 

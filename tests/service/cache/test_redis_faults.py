@@ -13,10 +13,11 @@ import redis.asyncio
 
 from indexing.identifiers import derive_test_id
 from indexing.models.quarantines import QuarantineRequest
+from service.cache.redis_connector import LIMIT_SECONDS
 from service.config.settings import Settings
 from tests.builders import GADGETS, NOON, WIDGETS, load_names
 from tests.servers.redis import Redis
-from tests.service.conftest import open_door
+from tests.service.conftest import limit_redis, open_door
 from tests.service.front_door import QUARANTINES, SEARCH, TESTS, FrontDoor
 
 NAMES = [f"hinge {number}" for number in range(5)]
@@ -124,10 +125,16 @@ async def test_what_one_replica_keeps_another_gives_without_reading_the_store(
 
 @pytest.mark.parametrize("harm", ["kill", "suspend", "make_full", "make_read_only"])
 async def test_a_failing_redis_costs_no_answer(
-    door: FrontDoor, replica: FrontDoor, server: Redis, right: dict[str, bytes], harm: str
+    door: FrontDoor,
+    replica: FrontDoor,
+    server: Redis,
+    right: dict[str, bytes],
+    harm: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for each in (door, replica):
         await assert_right(each, right)
+    limit_redis(monkeypatch, LIMIT_SECONDS)
     await asyncio.to_thread(getattr(server, harm))
     for each in (door, replica):
         await assert_right(each, right)
@@ -138,10 +145,15 @@ async def test_a_failing_redis_costs_no_answer(
 
 @pytest.mark.parametrize("harm", ["kill", "suspend", "make_full"])
 async def test_a_write_while_redis_fails_shows_everywhere(
-    door: FrontDoor, replica: FrontDoor, server: Redis, harm: str
+    door: FrontDoor,
+    replica: FrontDoor,
+    server: Redis,
+    harm: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for each in (door, replica):
         assert await listed(each) == set()
+    limit_redis(monkeypatch, LIMIT_SECONDS)
     await asyncio.to_thread(getattr(server, harm))
     await add(door, "one")
     for each in (door, replica):

@@ -31,7 +31,7 @@ Warnings = Callable[[], list[str]]
 
 
 @pytest.fixture(autouse=True)
-def _patient(patient_redis: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     # A refusal is a reply, and a writer that waits for it waits as long as a reader.
     monkeypatch.setattr(backend, "INVALIDATE_SECONDS", float(TIMEOUT))
 

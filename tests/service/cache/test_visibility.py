@@ -223,8 +223,6 @@ async def test_one_repository_never_answers_for_another(door: FrontDoor) -> None
         assert (await door.get(gadgets)).json["repository"] == "acme/gadgets"
 
 
-# Five hundred connections keep this loop busy for longer than a look-up in Redis may take.
-@pytest.mark.usefixtures("patient_redis")
 async def test_five_hundred_clients_cost_one_read_of_the_store(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

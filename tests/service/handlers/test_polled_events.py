@@ -15,7 +15,7 @@ from tests.service.front_door import LOGS, Answer, FrontDoor
 
 
 @pytest.fixture
-def reads(door: FrontDoor, patient_redis: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def reads(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Record the queries for pages of the log that reach the store."""
     read, asked = door.reader.list_events, list[Any]()
 

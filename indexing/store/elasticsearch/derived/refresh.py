@@ -192,8 +192,8 @@ class _Refresh:
         own = self.cluster.refresh_leases.hold(routing) if lease is None else nullcontext(lease)
         async with own as held:
             # The next holder would not know that rows may be outdated, so this one handles all
-            # markers of the repository.
-            goes_on = lease is None and more and held.is_held and not held.is_clean
+            # markers of the repository, also those that were written since it read these.
+            goes_on = lease is None and held.is_held and not held.is_clean
             more |= await self._handle(
                 routing,
                 [m for m in markers if m.tests is not None and m.id not in covered],

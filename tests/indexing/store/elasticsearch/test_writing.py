@@ -40,6 +40,7 @@ from tests.indexing.store.elasticsearch.inspection import (
     event_ids,
     indices_of,
     names,
+    run_before,
 )
 
 PASSED = Conclusion.PASSED
@@ -335,10 +336,8 @@ async def test_results_that_are_loaded_again_write_no_test_and_no_row(
     assert set(before) < set(await versions_of(store))
 
 
-async def test_rows_that_a_failed_refresh_left_behind_are_written_by_the_next_one(
-    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await load_names(store, ["a"], make_run("1"))
+async def fail_to_write_rows(store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a refresh fail after it has written the tests, and before it writes their rows."""
     connection = cluster_of(store).connection
     request = connection.request
 
@@ -347,12 +346,46 @@ async def test_rows_that_a_failed_refresh_left_behind_are_written_by_the_next_on
             raise StoreUnavailableError("down")
         return await request(method, target, body, **options)
 
-    run = make_run("2")
-    await store.write_results(WIDGETS, {run: make_executions(run, [("a", PASSED)])})
     with monkeypatch.context() as patched:
         patched.setattr(connection, "request", fail_for_rows)
         with pytest.raises(StoreUnavailableError):
             await store.refresh_tests(NOON, repository=WIDGETS)
+
+
+async def test_rows_that_a_failed_refresh_left_behind_are_written_by_the_next_one(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(store, ["a"], make_run("1"))
+    run = make_run("2")
+    await store.write_results(WIDGETS, {run: make_executions(run, [("a", PASSED)])})
+    await fail_to_write_rows(store, monkeypatch)
     await other.refresh_tests(NOON, repository=WIDGETS)
     (row,) = (await store.search_tests(ALL, Anchor(), 10)).rows
     assert row.key.executions_count == 2
+
+
+@pytest.mark.parametrize("prunes", [False, True])
+async def test_rows_left_behind_while_a_refresh_of_all_repositories_waits_are_written_by_it(
+    store: ElasticsearchStore,
+    other: ElasticsearchStore,
+    monkeypatch: pytest.MonkeyPatch,
+    prunes: bool,
+) -> None:
+    """It has read the markers before it waits, so it has to look for others."""
+    await load_names(store, ["a", "b"], make_run("1"))
+    run = make_run("2")
+    await other.write_results(WIDGETS, {run: make_executions(run, [("b", PASSED)])})
+
+    async def fail() -> None:
+        await store.write_results(WIDGETS, {run: make_executions(run, [("a", PASSED)])})
+        await fail_to_write_rows(store, monkeypatch)
+
+    run_before(other, monkeypatch, lambda target, _: "/turn-" in target, fail)
+    if prunes:
+        await other.prune(after(days=-10), NOON)
+    else:
+        await other.refresh_tests(NOON)
+    # The lease no longer shows that a refresh has failed.
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    rows = (await store.search_tests(ALL, Anchor(), 10)).rows
+    assert {row.key.test_name: row.key.executions_count for row in rows} == {"a": 2, "b": 2}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
@@ -203,22 +203,29 @@ async def _write_marked(cluster: Cluster, marked: Iterable[MarkedTests], *, ahea
     await write_markers(cluster, markers)
 
 
-async def mark_again(
+async def narrow_to_failed(
     cluster: Cluster, handled: Iterable[DirtyMarker], failed: Collection[str]
-) -> None:
-    """Mark those of the failed tests that these markers name, before the markers are deleted."""
-    operations = []
+) -> list[DirtyMarker]:
+    """Let each marker with failed tests name these alone; return the other markers.
+
+    The marker keeps its id: a refresh that is reading markers would not find a new one that sorts
+    before those that it has read. A marker whose change is in progress stays as it is.
+    """
+    others, operations = [], []
     for marker in handled:
         tests = frozenset(failed).intersection(marker.tests or ())
-        if tests:
+        if not tests:
+            others.append(marker)
+        elif marker.is_over:
             bounds = frozenset(each for each in marker.follow_up.bounds if each[0] in tests)
             follow_up = FollowUp(bounds) if bounds else NO_FOLLOW_UP
-            marker_id = new_marker_id(later=marker.is_for_later)
-            operations.append(
-                marker_operation(cluster, marker_id, marker.routing, tests, follow_up=follow_up)
+            narrowed = marker_operation(
+                cluster, marker.id, marker.routing, tests, follow_up=follow_up
             )
+            operations.append(replace(narrowed, guard=marker.version.parameters))
     if operations:
         await write_markers(cluster, operations)
+    return others
 
 
 async def mark_runs(cluster: Cluster, routing: str, runs: Collection[str]) -> None:

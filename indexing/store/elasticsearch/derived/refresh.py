@@ -277,7 +277,7 @@ class _Refresh:
             await dirty_markers.mark_runs(self.cluster, routing, runs)
         if any(marker.follow_up.bounds and marker.was_abandoned for marker in finished):
             await note_removal(self.cluster, routing)
-        await dirty_markers.mark_again(self.cluster, finished, failed)
+        finished = await dirty_markers.narrow_to_failed(self.cluster, finished, failed)
         dropping = dirty_markers.dropping(self.cluster, finished)
         if is_last and not more:
             lease.end_with(dropping)

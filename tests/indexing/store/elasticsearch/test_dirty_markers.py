@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import orjson
@@ -14,7 +14,11 @@ from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.derived import dirty_markers, stored_markers
+from indexing.store.elasticsearch.derived import (
+    dirty_markers,
+    spelled_markers,
+    stored_markers,
+)
 from indexing.store.elasticsearch.derived.steps import Step
 from indexing.store.elasticsearch.quarantine_slots import slot_id
 from indexing.store.elasticsearch.store import ElasticsearchStore
@@ -33,10 +37,18 @@ from tests.indexing.store.elasticsearch.inspection import (
     ask,
     cluster_of,
     names,
+    run_before,
 )
 
 PASSED = Conclusion.PASSED
 FAILED = Conclusion.FAILED
+
+
+async def damage(store: ElasticsearchStore, test: str) -> None:
+    """Let no refresh be able to judge that test."""
+    index, routing = cluster_of(store).layout.tests, routing_of(WIDGETS)
+    place = f"/{index}/_update/{derive_test_id(WIDGETS, test)}?routing={routing}"
+    await ask(store, "POST", place, {"doc": {"history": "{"}})
 
 
 async def mark_in_turn(store: ElasticsearchStore, *tests: str) -> None:
@@ -132,10 +144,7 @@ async def test_a_test_that_cannot_be_judged_stops_no_other_one(
             await store.write_results(repository, {run: given})
         if number == 0:
             await store.refresh_tests(NOON)
-            index, routing = cluster_of(store).layout.tests, routing_of(WIDGETS)
-            broken = derive_test_id(WIDGETS, "broken")
-            change = {"doc": {"history": "{"}}
-            await ask(store, "POST", f"/{index}/_update/{broken}?routing={routing}", change)
+            await damage(store, "broken")
     assert await other.refresh_tests(NOON) == 5
     # Only this test stays marked.
     assert await other.count_stale_tests() == 1
@@ -151,6 +160,53 @@ async def test_a_test_that_cannot_be_judged_stops_no_other_one(
         detail = await other.get_test(WIDGETS, derive_test_id(WIDGETS, name))
         assert detail is not None
         assert detail.health.first_failure_at == after(days=-3)
+
+
+async def test_refreshes_during_a_change_mark_a_test_that_cannot_be_judged_once(
+    store: ElasticsearchStore,
+) -> None:
+    await load_names(store, ["broken", "hinge"])
+    await damage(store, "broken")
+    cluster, routing = cluster_of(store), routing_of(WIDGETS)
+    tests = [str(derive_test_id(WIDGETS, name)) for name in ("broken", "hinge")]
+    marked = await dirty_markers.mark_before(cluster, routing, tests)
+    for _ in range(3):
+        await store.refresh_tests(NOON, repository=WIDGETS)
+    await dirty_markers.mark_after(cluster, marked)
+    for _ in range(2):
+        await store.refresh_tests(NOON, repository=WIDGETS)
+        (left,), _ = await stored_markers.read_markers(cluster, routing)
+        assert left.tests == frozenset(tests[:1])
+
+
+async def test_a_rebuild_fails_if_another_refresh_meets_a_test_that_cannot_be_judged_first(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the markers page by page, and the other refresh leaves one with that test alone."""
+    monkeypatch.setattr(spelled_markers, "TESTS_A_MARKER", 2)
+    monkeypatch.setattr(stored_markers, "_MARKERS_A_PAGE", 1)
+    stored = [f"t{number}" for number in range(6)]
+    await load_names(store, stored)
+    cluster = cluster_of(other)
+
+    async def handle_all() -> None:
+        markers, _ = await stored_markers.read_markers(cluster, routing_of(WIDGETS))
+        last = markers[-1].tests or frozenset()
+        await damage(other, next(name for name in stored if name_is_in(name, last)))
+        await other.refresh_tests(NOON)
+        await cluster.connection.refresh(cluster.layout.stale)
+
+    def reads_a_later_page(target: str, body: Any) -> bool:
+        return "-stale/_search" in target and "later-page-" in str(body.get("search_after"))
+
+    run_before(store, monkeypatch, reads_a_later_page, handle_all)
+    with pytest.raises(ValueError, match="unexpected end of data"):
+        await store.rebuild(NOON)
+    assert await names(other) == stored
+
+
+def name_is_in(name: str, tests: Collection[str]) -> bool:
+    return str(derive_test_id(WIDGETS, name)) in tests
 
 
 async def test_damaged_rollups_are_computed_again(

@@ -13,7 +13,8 @@ from indexing.store.elasticsearch.indices.templates import choose_settings
 
 _MISSING: Final = 404
 _TIMED_OUT: Final = 408
-_REPLICAS_WAIT: Final = "30s"
+# The cluster has to give up before the client does, whose error would end a rebuild.
+_REPLICAS_WAIT: Final = f"{WRITING.attempt / 2:.0f}s"
 
 WHILE_FILLING: Final = {
     "index.number_of_replicas": 0,
@@ -35,8 +36,10 @@ async def restore_settings(connection: Connection, name: str) -> None:
     )
     if "error" in answer:
         return
-    # A cluster without room for replicas responds with a timeout; the index works without them.
-    target = f"/_cluster/health/{name}?wait_for_no_initializing_shards=true"
+    # A cluster that is slow to make replicas responds with a timeout; the index works without them.
+    # If another rebuild has deleted the index, the cluster would wait for its name, but not for a
+    # pattern.
+    target = f"/_cluster/health/{name}*?wait_for_no_initializing_shards=true"
     await connection.request(
         "GET", f"{target}&timeout={_REPLICAS_WAIT}", allow={_TIMED_OUT}, timeouts=WRITING
     )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch import search_generations
+from indexing.store.elasticsearch.indices.creation import create_index
+from indexing.store.elasticsearch.indices.filling import restore_settings
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, load_names, make_run
 from tests.indexing.store.elasticsearch.inspection import (
@@ -17,6 +21,7 @@ from tests.indexing.store.elasticsearch.inspection import (
     indices_of,
     names,
     open_at,
+    run_before,
 )
 
 pytestmark = pytest.mark.fresh_indices
@@ -121,6 +126,41 @@ async def test_the_settings_of_a_killed_rebuild_are_put_back_when_the_store_is_o
     opened = await open_at(elasticsearch_place)
     await opened.close()
     assert await settings_of_generations(store) == [normal, normal]
+
+
+async def test_a_rebuild_gives_a_slow_cluster_time_to_answer_that_replicas_are_not_ready(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = cluster_of(store).connection
+    request, waits = connection.request, []
+
+    async def note(method: str, target: str, body: Any = None, **options: Any) -> Any:
+        if "/_cluster/health/" in target:
+            (wait,) = parse_qs(urlsplit(target).query)["timeout"]
+            waits.append((float(wait.removesuffix("s")), options["timeouts"]))
+        return await request(method, target, body, **options)
+
+    monkeypatch.setattr(connection, "request", note)
+    await store.rebuild(NOON)
+    ((wait, timeouts),) = waits
+    assert 0 < wait < timeouts.attempt
+
+
+async def test_nobody_waits_for_a_generation_that_another_rebuild_has_deleted(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(store, ["t"])
+    cluster = cluster_of(store)
+    generation = cluster.layout.identities_of("killed")
+    await create_index(cluster.connection, generation)
+
+    async def delete() -> None:
+        await ask(store, "DELETE", f"/{generation}")
+
+    run_before(store, monkeypatch, lambda target, _: "/_cluster/health/" in target, delete)
+    async with asyncio.timeout(10):
+        await restore_settings(cluster.connection, generation)
+    assert len(await indices_of(store, "identities")) == 1
 
 
 async def test_a_rebuild_that_cannot_create_its_index_leaves_the_store_as_it_was(

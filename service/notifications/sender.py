@@ -14,13 +14,14 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from indexing.errors import MergewatchError
 from indexing.models.notifications import Notification, Webhook, WebhookFormat
 from indexing.store.notifications import NotificationStore
+from indexing.timestamps import lasts
 from service.context import Clock, utc_now
 from service.notifications.delivery import Attempt, Result
 from service.notifications.messages import Message, make_slack, make_standard
@@ -74,9 +75,15 @@ class _Receiver:
     # How often the receiver refused which notification.
     refusals: int = 0
     refused_id: uuid.UUID | None = None
-    next_at: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
+    # The last failure, and how long to wait after it.
+    failed_at: datetime | None = None
+    pause: timedelta = FIRST_PAUSE
     # The number of notifications to send one by one, after a message with several was refused.
     alone: int = 0
+
+    def waits(self, now: datetime) -> bool:
+        """Return whether nothing is sent to it yet."""
+        return self.failed_at is not None and lasts(self.failed_at, self.pause, now)
 
 
 class NotificationSender:
@@ -150,7 +157,7 @@ class NotificationSender:
         """
         self._drop_finished()
         now = self._clock()
-        is_sweep_due = self._swept_at is None or now - self._swept_at >= SWEEP_EVERY
+        is_sweep_due = self._swept_at is None or not lasts(self._swept_at, SWEEP_EVERY, now)
         waiting = await self._store.find_waiting()
         if not waiting and not is_sweep_due:
             return
@@ -190,7 +197,7 @@ class NotificationSender:
         # Two renewals at once would conflict, as if another process held the lease.
         async with self._renewing:
             now = self._clock()
-            if self._held_at is None or now - self._held_at >= RENEWED_EVERY:
+            if self._held_at is None or not lasts(self._held_at, RENEWED_EVERY, now):
                 self._may_hold = True
                 held = await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
                 self._held_at = now if held else None
@@ -210,28 +217,32 @@ class NotificationSender:
 
     async def _send_for_a_turn(self, webhook: Webhook, receiver: _Receiver) -> bool:
         """Return true if there is nothing to send for now, false if only the turn is over."""
-        end = self._clock() + TURN
-        while self._clock() >= receiver.next_at and await self._holds_lease():
+        began_at = self._clock()
+        while not receiver.waits(self._clock()) and await self._holds_lease():
             batch = await self._store.list_outbox(webhook.id, BATCH)
             if not batch:
                 return True
-            await self._send_batch(webhook, receiver, batch, end)
-            if self._clock() >= end:
+            await self._send_batch(webhook, receiver, batch, began_at)
+            if not lasts(began_at, TURN, self._clock()):
                 return False
         return True
 
     async def _send_batch(
-        self, webhook: Webhook, receiver: _Receiver, batch: Sequence[Notification], end: datetime
+        self,
+        webhook: Webhook,
+        receiver: _Receiver,
+        batch: Sequence[Notification],
+        began_at: datetime,
     ) -> None:
-        """Send until the batch is done, its time is over or a request fails; record the results."""
+        """Send until the batch is done, the turn is over or a request fails; record the results."""
         sent: list[uuid.UUID] = []
         checked_at = self._clock()
         try:
             # However slow the store is, a turn sends one message.
-            while len(sent) < len(batch) and (not sent or self._clock() < end):
+            while len(sent) < len(batch) and (not sent or lasts(began_at, TURN, self._clock())):
                 if not await self._holds_lease():
                     return
-                if self._clock() - checked_at >= RECHECKED_EVERY:
+                if not lasts(checked_at, RECHECKED_EVERY, self._clock()):
                     # What was sent is still in the outbox, unless all of it was removed.
                     if not await self._store.list_outbox(webhook.id, 1):
                         return
@@ -278,7 +289,7 @@ class NotificationSender:
     ) -> None:
         now = self._clock()
         receiver.failures += 1
-        receiver.next_at = now + _choose_pause(receiver.failures, attempt)
+        receiver.failed_at, receiver.pause = now, _choose_pause(receiver.failures, attempt)
         if receiver.failures == 1:
             _log.warning(
                 "notifications wait, the receiver fails",

@@ -15,6 +15,7 @@ from typing import Final
 
 from indexing.errors import MergewatchError
 from indexing.store.interface import Store
+from indexing.timestamps import lasts
 from service.context import Clock, utc_now
 
 LEASE: Final = "event-counts"
@@ -67,7 +68,7 @@ class EventCounting:
     async def _keep_lease(self) -> bool:
         """Get the lease, or renew it if it is time to; return whether this process holds it."""
         now, renewed_at = self._clock(), self._renewed_at
-        if renewed_at is None or now >= renewed_at + _RENEWED_AFTER:
+        if renewed_at is None or not lasts(renewed_at, _RENEWED_AFTER, now):
             held = await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
             self._renewed_at = now if held else None
         return self._renewed_at is not None

@@ -12,10 +12,12 @@ from indexing.errors import InvalidValueError
 from indexing.timestamps import (
     format_timestamp,
     from_microseconds,
+    lasts,
     normalise_timestamp,
     parse_timestamp,
     to_microseconds,
 )
+from tests.builders import NOON
 
 MOMENTS = st.datetimes(timezones=st.just(UTC))
 
@@ -86,3 +88,11 @@ def test_microseconds_are_exact_and_keep_the_order(moment: datetime) -> None:
     assert from_microseconds(number) == moment
     if moment > datetime(1, 1, 2, tzinfo=UTC):
         assert to_microseconds(moment - timedelta(microseconds=1)) == number - 1
+
+
+@given(st.timedeltas(timedelta(), timedelta(days=1)))
+def test_a_length_of_time_ends_at_its_end_and_when_the_clock_is_put_back(length: timedelta) -> None:
+    tick = timedelta(microseconds=1)
+    assert lasts(NOON, length + tick, NOON + length)
+    assert not lasts(NOON, length, NOON + length)
+    assert not lasts(NOON, length, NOON - tick)

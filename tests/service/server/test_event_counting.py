@@ -52,6 +52,29 @@ async def test_one_process_refreshes_until_its_lease_ends(
     await store.close()
 
 
+async def test_one_process_refreshes_after_the_clock_was_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refreshed: list[EventCounting] = []
+
+    async def refresh(_store: SqliteStore, _now: datetime, _goes_on: GoesOn) -> int:
+        refreshed.append(looking)
+        return 0
+
+    monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
+    store = await open_store(tmp_path)
+    clock = Clock()
+    first, second = (EventCounting(store, clock=clock) for _ in range(2))
+    for looking in (first, second):
+        await looking.refresh()
+    clock.now -= timedelta(hours=1)
+    # The lease of the first one lasts for so long that it must come from a wrong clock.
+    for looking in (second, first, second):
+        await looking.refresh()
+    assert refreshed == [first, second, second]
+    await store.close()
+
+
 async def test_frequent_refreshes_rarely_write_the_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

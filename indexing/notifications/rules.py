@@ -88,8 +88,11 @@ def type_of_change(before: HealthStatus, after: HealthStatus) -> NotificationTyp
 
 
 def is_quiet(last: datetime | None, now: datetime) -> bool:
-    """Return whether the last notification is so recent that another one is suppressed."""
-    return last is not None and now - last < QUIET
+    """Return whether the last notification is so recent that another one is suppressed.
+
+    One that is dated further ahead comes from a wrong clock, and would suppress all until then.
+    """
+    return last is not None and abs(now - last) < QUIET
 
 
 def plan_notification(noticed: Noticed, status: HealthStatus, now: datetime) -> Noticed:

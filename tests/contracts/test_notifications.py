@@ -51,6 +51,8 @@ class Runs:
         self._store = store
         self._repository = repository
         self._number = 0
+        # How far the clock of the store's process is ahead.
+        self.ahead = timedelta()
 
     async def load(self, at: datetime, times: int = 1, **results: Conclusion) -> None:
         """Load that many runs with the same results, a minute apart, and refresh the tests."""
@@ -61,7 +63,8 @@ class Runs:
             moment = at + timedelta(minutes=minute)
             loaded[run] = make_executions(run, results.items(), moment, repository=self._repository)
         await self._store.write_results(self._repository, loaded)
-        await self._store.refresh_tests(at + timedelta(minutes=times), repository=self._repository)
+        now = at + timedelta(minutes=times) + self.ahead
+        await self._store.refresh_tests(now, repository=self._repository)
 
     async def break_(self, at: datetime, *names: str) -> None:
         await self.load(at, 5, **dict.fromkeys(names, F))
@@ -259,6 +262,23 @@ async def test_a_quarantine_is_notified_once_a_day(store: Store, webhook: Webhoo
     assert found.quarantine.branch == "release/*"
     await store.add_quarantine(WIDGETS, request, after(hours=25))
     assert await outbox(store, webhook) == [(QUARANTINED, "hinge")]
+
+
+async def test_notifications_of_a_clock_that_was_ahead_silence_no_later_ones(
+    store: Store, webhook: Webhook
+) -> None:
+    runs = Runs(store)
+    await runs.load(NOON, hinge=P)
+    runs.ahead = timedelta(days=300)
+    await runs.break_(after(hours=1), "hinge")
+    request = QuarantineRequest("door", "it sticks")
+    added = await store.add_quarantine(WIDGETS, request, after(days=300))
+    await store.remove_quarantine(WIDGETS, added.quarantine.key.id, after(days=300))
+    assert len(await send_all(store, webhook)) == 2
+    runs.ahead = timedelta()
+    await runs.mend(after(hours=2), "hinge")
+    await store.add_quarantine(WIDGETS, request, after(hours=3))
+    assert await outbox(store, webhook) == [(RECOVERED, "hinge"), (QUARANTINED, "door")]
 
 
 async def test_automatic_quarantines_are_notified_after_their_cause(

@@ -68,6 +68,8 @@ class DailyPrune:
     async def look(self) -> None:
         """Prune if a run is due and no other process has taken it."""
         now = self._clock()
+        # A clock that was ahead at the start may have been put back.
+        self._watching_since = min(self._watching_since, now)
         due = find_due(self._at, now)
         if due == self._rested:
             return

@@ -70,6 +70,21 @@ async def test_the_store_is_pruned_at_its_time(store: Store, clock: Clock) -> No
     assert await store.get_prune_run() == run
 
 
+async def test_a_clock_that_was_ahead_at_the_start_puts_no_run_off(
+    store: Store, clock: Clock
+) -> None:
+    clock.now = DUE + YEAR
+    daily = DailyPrune(store, AT, clock=clock)
+    clock.now = DUE - timedelta(hours=1)
+    await daily.look()
+    assert await store.get_prune_run() is None
+    clock.now = DUE
+    await daily.look()
+    run = await store.get_prune_run()
+    assert run is not None
+    assert run.began_at == DUE
+
+
 async def test_one_of_several_processes_prunes(store: Store, clock: Clock, tmp_path: Path) -> None:
     started = tmp_path / "started"
     counting = (sys.executable, "-c", f"open({str(started)!r}, 'a').write('x')")

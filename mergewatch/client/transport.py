@@ -31,7 +31,8 @@ from mergewatch.client.retries import MAX_ATTEMPTS, RETRIED_STATUSES, seconds_to
 # Ample: a batch of results is normally stored within two seconds, and a page takes less to read.
 TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=10)
 
-# While the service has no event to send, it sends a comment every 15 seconds.
+# While the service has no event to send, it sends a comment every 15 seconds. Before a stream
+# begins, `TIMEOUT` applies.
 STREAM_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=10, sock_read=60)
 
 # Ample: a page has at most 100 rows, and the largest are events of 1 MiB.
@@ -187,18 +188,20 @@ class Transport:
     async def _open_once(
         self, target: URL, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse | _Refusal:
+        end = None if TIMEOUT.total is None else asyncio.get_running_loop().time() + TIMEOUT.total
         try:
-            response = await self._session.get(
-                target,
-                headers=headers,
-                allow_redirects=False,
-                proxy=self._proxy_url,
-                timeout=STREAM_TIMEOUT,
-            )
+            async with asyncio.timeout_at(end):
+                response = await self._session.get(
+                    target,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=self._proxy_url,
+                    timeout=STREAM_TIMEOUT,
+                )
             if response.status == HTTPStatus.OK:
                 return response
             async with response:
-                return await _read_refusal(response)
+                return await _read_refusal(response, end)
         except _LOST_RESPONSE:
             raise
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
@@ -305,9 +308,11 @@ class _Refusal:
     retry_after: str | None
 
 
-async def _read_refusal(response: aiohttp.ClientResponse) -> _Refusal:
+async def _read_refusal(response: aiohttp.ClientResponse, end: float | None = None) -> _Refusal:
+    """Read a refusal, of which the body may take until `end` on the clock of the event loop."""
     try:
-        content = await _read(response, _MAX_PROBLEM_BYTES)
+        async with asyncio.timeout_at(end):
+            content = await _read(response, _MAX_PROBLEM_BYTES)
     except (aiohttp.ClientError, TimeoutError, OSError):
         # The status decides what to do; the body only explains it.
         content = b""

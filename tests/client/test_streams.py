@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from aiohttp import ClientTimeout
 
 from mergewatch.client import (
     AsyncClient,
@@ -14,6 +15,7 @@ from mergewatch.client import (
     ForeignServiceError,
     ProblemError,
     UnreachableError,
+    transport,
 )
 from mergewatch.client.bodies import StreamedEvent
 from mergewatch.client.filters import EventSelection, ExecutionSelection
@@ -23,6 +25,7 @@ from service.handlers import row_stream
 from tests.builders import NOON, after, make_event
 from tests.client.serving import NAMES, REPOSITORY, answer, chunked, serving, serving_bytes
 from tests.service.front_door import FrontDoor
+from tests.service.processes import TIMEOUT
 
 NDJSON = "application/x-ndjson"
 EVENT_STREAM = "text/event-stream"
@@ -104,6 +107,24 @@ async def test_a_stream_that_is_refused_is_a_problem(door: FrontDoor, client: As
         await anext(client.export_events(REPOSITORY, received_from="soon").pages())
     with pytest.raises(ProblemError, match="Last-Event-ID"):
         await anext(client.follow_events(REPOSITORY, "x").pages())
+
+
+async def test_a_stream_that_does_not_begin_is_given_up_like_any_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "TIMEOUT", ClientTimeout(total=0.2))
+    cut = b"HTTP/1.1 200 OK\r\nContent-"
+    refusal = b"HTTP/1.1 503 Busy\r\nContent-Length: 99\r\n\r\n{"
+    # The last response does not end, as if the rest came byte by byte.
+    async with asyncio.timeout(TIMEOUT / 2):
+        async with serving_bytes(*[cut] * MAX_ATTEMPTS) as (client, heads):
+            with pytest.raises(UnreachableError):
+                await anext(client.export_events(REPOSITORY).pages())
+        assert len(heads) == MAX_ATTEMPTS
+        async with serving_bytes(*[refusal] * MAX_ATTEMPTS) as (client, heads):
+            with pytest.raises(ProblemError, match="503"):
+                await anext(client.follow_events(REPOSITORY).pages())
+        assert len(heads) == MAX_ATTEMPTS
 
 
 async def take(rows: AsyncClient, count: int, last_id: str | None = None) -> list[StreamedEvent]:

@@ -108,7 +108,9 @@ class CodeHost:
         )
         if isinstance(found, Finding):
             decision = AccessDecision(found, now)
-            self._cache.keep(of_token if found is Finding.BAD_CREDENTIAL else name, decision)
+            self._cache.keep(name, decision)
+            if found is Finding.BAD_CREDENTIAL:
+                self._cache.keep(of_token, decision)
             return decision
         if found.limited:
             until = now + timedelta(seconds=found.seconds)

@@ -80,9 +80,13 @@ class AccessCache:
         self._backend.put(_cache_name(name), (), pack_decision(decision), seconds)
 
     def _keep_here(self, name: str, decision: AccessDecision) -> None:
-        held = self._grants if decision.finding is Finding.READABLE else self._refusals
+        held, other = self._grants, self._refusals
+        if decision.finding is not Finding.READABLE:
+            held, other = other, held
         deadline = time.monotonic() + OUTAGE_LIFETIME.total_seconds()
         held.keep(name, decision, _DECISION_SIZE, deadline)
+        # Its time may be later, if the clock has been put back since.
+        other.drop(name)
 
 
 def _newest(one: AccessDecision | None, other: AccessDecision | None) -> AccessDecision | None:

@@ -94,6 +94,24 @@ async def test_a_grant_does_not_come_back_after_a_refusal(
     assert await status(door) == 503
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["hidden", "bad"])
+async def test_a_grant_of_a_clock_that_was_ahead_does_not_come_back_after_a_refusal(
+    door: FrontDoor, host: SourceHost, known: bool
+) -> None:
+    door.clock.now = NOON + GRANT_LIFETIME
+    # Access to this operation alone is remembered, for some seconds and without a look at the time.
+    assert await status(door, target=operations()["quarantines"]) == 200
+    door.clock.now = NOON
+    if known:
+        host.readable[TOKEN].clear()
+    else:
+        del host.readable[TOKEN]
+    refused = 404 if known else 403
+    assert await status(door) == refused
+    door.clock.now = NOON + GRANT_LIFETIME
+    assert await status(door) == refused
+
+
 async def test_processes_share_decisions_by_redis(
     tmp_path: Path, host: SourceHost, redis_url: str
 ) -> None:

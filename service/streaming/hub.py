@@ -57,7 +57,7 @@ class Subscription:
     def __init__(self, repository: RepositoryName, position: ArrivalKey) -> None:
         self.repository = repository
         self.repository_id = derive_repository_id(repository)
-        # Everything up to this place was sent.
+        # Everything up to this place was sent before the stream was attached.
         self.position = position
         self.is_cut_off = False
         self._batches: deque[Batch] = deque()
@@ -92,7 +92,6 @@ class Subscription:
             batch = self._batches.popleft()
             self._bytes -= len(batch.text)
             text = batch.after(self.position)
-            self.position = max(self.position, batch.keys[-1])
         return text
 
 
@@ -191,6 +190,10 @@ class ArrivalHub:
         while not is_all and self._position is not None:
             self.polls += 1
             found = await self._read(self._position)
+            if found.until < self._position:
+                for streams in self._subscriptions.values():
+                    for subscription in streams:
+                        subscription.position = found.until
             # No `await` until the position is set: a stream that attaches itself gets all later
             # events, or learns that it has to read on by itself.
             by_repository: dict[bytes, list[Arrival]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 import orjson
@@ -35,11 +35,17 @@ class Stream:
     last_id: str = ""
     retry: str = ""
     comments: int = 0
+    # The ids of all events so far, by their places in the stream.
+    _events: dict[str, int] = field(default_factory=dict)
 
     async def first_id(self) -> str:
         """Return the id that is sent before any event."""
         first = await self.answer.content.readuntil(b"\n\n")
         return first.split(b"\n")[0].removeprefix(b"id: ").decode()
+
+    def follow(self, earlier: Stream) -> None:
+        """Go on from another stream: what that one has returned is not returned again."""
+        self._events |= earlier._events
 
     async def block(self) -> dict[str, str] | None:
         """Return the next event, or `None` at the end."""
@@ -63,15 +69,27 @@ class Stream:
         return None
 
     async def ids(self, count: int) -> list[int]:
-        found: list[int] = []
+        """Return the ids of the next events, as `bodies` does."""
+        return [*await self.bodies(count)]
+
+    async def bodies(self, count: int) -> dict[int, bytes]:
+        """Return the next events by their ids, each once, in order.
+
+        On Elasticsearch, an event of a slow write comes again, at another place in the stream.
+        """
+        found: dict[int, bytes] = {}
         async with asyncio.timeout(20):
             while len(found) < count:
                 block = await self.block()
                 assert block is not None
                 if block:
-                    event = orjson.loads(block["data"])
+                    body = block["data"].encode()
+                    event = orjson.loads(body)
                     assert block["event"] == event["type"]
-                    found.append(event["id"])
+                    assert self.last_id not in self._events
+                    if event["id"] not in self._events.values():
+                        found[event["id"]] = body
+                    self._events[self.last_id] = event["id"]
         return found
 
 

@@ -14,6 +14,7 @@ from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import MOST_BYTES, Arrival, ArrivalKey, Arrivals
 from indexing.models.paging import take_fitting
 from indexing.names import RepositoryName
+from indexing.store.sqlite.meta import read_number, write_number
 from indexing.store.sqlite.repositories import find_repository_id
 
 # SQLite assigns the row id after the greatest one that is stored. Retention may have deleted the
@@ -34,11 +35,7 @@ def find_next_row_id(connection: sqlite3.Connection) -> int | None:
 
 def note_given(connection: sqlite3.Connection) -> None:
     """Record the greatest assigned row id; call this before events are deleted."""
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2)"
-        " ON CONFLICT (name) DO UPDATE SET value = ?2",
-        (_GIVEN, str(find_newest(connection).sequence).encode()),
-    )
+    write_number(connection, _GIVEN, find_newest(connection).sequence)
 
 
 def list_arrivals(
@@ -87,5 +84,4 @@ def _find_greatest(connection: sqlite3.Connection) -> int:
 
 
 def _find_given(connection: sqlite3.Connection) -> int:
-    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_GIVEN,)).fetchone()
-    return 0 if row is None else int(row[0])
+    return read_number(connection, _GIVEN) or 0

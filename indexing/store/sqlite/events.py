@@ -16,6 +16,7 @@ from indexing.store.sqlite.columns import OUTCOME_NUMBERS
 from indexing.store.sqlite.event_plan import INDEXES, EventPlan, make_plan
 from indexing.store.sqlite.event_tally import EventTally
 from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.meta import read_number
 from indexing.store.sqlite.repositories import find_repository_id, require_repository_id
 from indexing.timestamps import to_microseconds
 
@@ -196,8 +197,7 @@ def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
 
 def read_pruned_before(connection: sqlite3.Connection) -> int | None:
     """Return the time before which retention has removed rows, of events and of executions."""
-    row = connection.execute("SELECT value FROM meta WHERE name = ?", (PRUNED_BEFORE,)).fetchone()
-    return None if row is None else int(row[0])
+    return read_number(connection, PRUNED_BEFORE)
 
 
 def _check_not_pruned(connection: sqlite3.Connection, repository_id: int, key: EventKey) -> None:

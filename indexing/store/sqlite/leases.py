@@ -8,26 +8,28 @@ from datetime import datetime
 import orjson
 
 from indexing.leases import Lease
+from indexing.store.sqlite.meta import read_value, remove_value, write_value
 
 
 def hold_lease(
     connection: sqlite3.Connection, name: str, owner: str, now: datetime, until: datetime
 ) -> bool:
-    found = connection.execute("SELECT value FROM meta WHERE name = ?", (_row(name),)).fetchone()
-    if found is not None and not Lease.from_record(orjson.loads(found[0])).allows(owner, now):
+    lease = _find_lease(connection, name)
+    if lease is not None and not lease.allows(owner, now):
         return False
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2)"
-        " ON CONFLICT (name) DO UPDATE SET value = ?2",
-        (_row(name), orjson.dumps(Lease(owner, until).to_record())),
-    )
+    write_value(connection, _row(name), orjson.dumps(Lease(owner, until).to_record()))
     return True
 
 
 def release_lease(connection: sqlite3.Connection, name: str, owner: str) -> None:
-    found = connection.execute("SELECT value FROM meta WHERE name = ?", (_row(name),)).fetchone()
-    if found is not None and Lease.from_record(orjson.loads(found[0])).owner == owner:
-        connection.execute("DELETE FROM meta WHERE name = ?", (_row(name),))
+    lease = _find_lease(connection, name)
+    if lease is not None and lease.owner == owner:
+        remove_value(connection, _row(name))
+
+
+def _find_lease(connection: sqlite3.Connection, name: str) -> Lease | None:
+    found = read_value(connection, _row(name))
+    return None if found is None else Lease.from_record(orjson.loads(found))
 
 
 def _row(name: str) -> str:

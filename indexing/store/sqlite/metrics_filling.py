@@ -6,6 +6,7 @@ import sqlite3
 from typing import Final
 
 from indexing.health.rules import judge_rollups
+from indexing.store.sqlite.meta import read_number, remove_value, write_number
 from indexing.store.sqlite.metrics import METRICS_COLUMNS, store_metrics
 from indexing.store.sqlite.observations import StoredRuns
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
@@ -19,12 +20,12 @@ _NEW_COLUMNS: Final = tuple(name for name in METRICS_COLUMNS if name != "executi
 
 
 def is_filled(connection: sqlite3.Connection) -> bool:
-    return _read_progress(connection) is None
+    return read_number(connection, _FILLED_UNTIL) is None
 
 
 def fill_some(connection: sqlite3.Connection, limit: int) -> int:
     """Fill the rows of the next `limit` tests; return their number, 0 once all are filled."""
-    until = _read_progress(connection)
+    until = read_number(connection, _FILLED_UNTIL)
     if until is None:
         return 0
     tests = connection.execute(
@@ -46,14 +47,7 @@ def fill_some(connection: sqlite3.Connection, limit: int) -> int:
                 store_metrics(each.identity, each.row, metrics.get(each.job), rows, _NEW_COLUMNS)
     rows.write(connection)
     if tests:
-        connection.execute(
-            "UPDATE meta SET value = ? WHERE name = ?", (str(tests[-1][0]).encode(), _FILLED_UNTIL)
-        )
+        write_number(connection, _FILLED_UNTIL, tests[-1][0])
     else:
-        connection.execute("DELETE FROM meta WHERE name = ?", (_FILLED_UNTIL,))
+        remove_value(connection, _FILLED_UNTIL)
     return len(tests)
-
-
-def _read_progress(connection: sqlite3.Connection) -> int | None:
-    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_FILLED_UNTIL,)).fetchone()
-    return None if row is None else int(row[0])

@@ -28,6 +28,7 @@ from indexing.health.rules import Job
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number, day_of
 from indexing.store.sqlite.histories import NO_HISTORY, StoredHistory, read_stored_history
+from indexing.store.sqlite.meta import read_number, write_number
 from indexing.store.sqlite.observations import OnBranch, StoredRuns, read_identity
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.run_days import keep_days
@@ -242,8 +243,8 @@ def store_rollups(
 
 def read_final_until(connection: sqlite3.Connection) -> int:
     """Return the newest day whose daily rows are final."""
-    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_FINAL_UNTIL,)).fetchone()
-    return _NEVER if row is None else int(row[0])
+    found = read_number(connection, _FINAL_UNTIL)
+    return _NEVER if found is None else found
 
 
 def finish_days(connection: sqlite3.Connection, before: datetime) -> None:
@@ -253,11 +254,7 @@ def finish_days(connection: sqlite3.Connection, before: datetime) -> None:
     if day == final_until:
         return
     keep_days(connection, final_until, day)
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2)"
-        " ON CONFLICT (name) DO UPDATE SET value = ?2",
-        (_FINAL_UNTIL, str(day).encode()),
-    )
+    write_number(connection, _FINAL_UNTIL, day)
 
 
 def prune_days(connection: sqlite3.Connection, before: datetime, limit: int) -> int:

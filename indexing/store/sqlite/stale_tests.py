@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import orjson
 
+from indexing.store.sqlite.meta import read_number, write_number
+
 LATER: Final = 2
 # The row of `meta` with the last value.
 _LAST_LATER: Final = "last_later_mark"
@@ -21,14 +23,10 @@ _LAST_LATER: Final = "last_later_mark"
 
 def new_later_mark(connection: sqlite3.Connection) -> int:
     """Return a value of `recompute` for tests that loads leave; no test ever had it."""
-    row = connection.execute("SELECT value FROM meta WHERE name = ?", (_LAST_LATER,)).fetchone()
+    last = read_number(connection, _LAST_LATER)
     # The earlier release marks with `LATER` itself.
-    mark = LATER + 1 if row is None else int(row[0]) + 1
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2)"
-        " ON CONFLICT (name) DO UPDATE SET value = ?2",
-        (_LAST_LATER, str(mark).encode()),
-    )
+    mark = (LATER if last is None else last) + 1
+    write_number(connection, _LAST_LATER, mark)
     return mark
 
 

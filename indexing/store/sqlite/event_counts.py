@@ -24,19 +24,18 @@ from indexing.store.sqlite.event_plan import (
     OUTCOME,
     TRIGGER,
     TYPE,
-    EventPlan,
     Restriction,
+    Span,
     make_plan,
     restrictions_of,
+    span_of,
 )
 from indexing.store.sqlite.event_pulls import rank_pull_requests
 from indexing.store.sqlite.event_tally import NONE
 from indexing.store.sqlite.repositories import find_repository_id
-from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS, to_microseconds
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS
 
 _FACETS: Final = (TYPE, OUTCOME, TRIGGER)
-
-Span = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -106,7 +105,7 @@ class _Log:
     def count(self, query: EventQuery) -> _Counts:
         """Count the events of a query that does not filter by pull request."""
         counts = _Counts()
-        whole = _whole(query)
+        whole = span_of(query)
         restrictions = restrictions_of(query)
         for span, part in _split(whole, (DAY_MICROSECONDS, HOUR_MICROSECONDS)):
             if span is None:
@@ -126,7 +125,7 @@ class _Log:
     def count_rows(self, query: EventQuery) -> _Counts:
         """Count the events of any query without using the stored counts."""
         counts = _Counts()
-        whole = _whole(query)
+        whole = span_of(query)
         self._add_rows(counts.facets, query, whole)
         self._add_bars(counts.bars, query, whole)
         return counts
@@ -137,7 +136,7 @@ class _Log:
                 facets[name][value] += count
 
     def _add_bars(self, bars: Counter[int], query: EventQuery, part: Span) -> None:
-        number_of = _floor("received_at", self.bars.size)
+        number_of = _bar_number(self.bars.size)
         for number, count in self._group_rows(query, part, number_of, "1"):
             bars[number] += count
 
@@ -147,14 +146,13 @@ class _Log:
         plan = make_plan(query)
         sql = (
             f"SELECT {values}, count(*) FROM events INDEXED BY {plan.index}"
-            " WHERE repository_id = ?"
-            f"{f' AND {plan.column} {plan.sign} ?' if plan.column else ''}"
+            f" WHERE repository_id = ?{plan.comparison}"
             f" AND received_at >= ? AND received_at < ?{plan.condition}"
             f" GROUP BY {grouped_by}"
         )
-        for one in _each(plan):
+        for value in plan.reads:
             yield from self.connection.execute(
-                sql, (self.repository_id, *one, *part, *plan.parameters)
+                sql, (self.repository_id, *value, *part, *plan.parameters)
             )
 
     def _add_kept(
@@ -193,14 +191,6 @@ class _Log:
         )
 
 
-def _whole(query: EventQuery) -> Span:
-    return to_microseconds(query.received_from), to_microseconds(query.received_to)
-
-
-def _each(plan: EventPlan) -> list[tuple[Any, ...]]:
-    return [()] if plan.column is None else [(value,) for value in plan.values]
-
-
 def _split(whole: Span, spans: Sequence[int]) -> Iterator[tuple[int | None, Span]]:
     """Yield the parts of a range: whole multiples of each span, and what is left at the ends.
 
@@ -222,6 +212,6 @@ def _split(whole: Span, spans: Sequence[int]) -> Iterator[tuple[int | None, Span
     yield from _split((last, end), spans[1:])
 
 
-def _floor(column: str, size: int) -> str:
-    """Return SQL for the number of the bar of a time; the time may be before 1970."""
-    return f"({column} / {size} - ({column} % {size} < 0))"
+def _bar_number(size: int) -> str:
+    """Return SQL for the number of the bar that an event is in; it may be from before 1970."""
+    return f"(received_at / {size} - (received_at % {size} < 0))"

@@ -10,6 +10,7 @@ import orjson
 
 from indexing.models.events import EventQuery, Outcome
 from indexing.store.sqlite.columns import OUTCOME_NUMBERS
+from indexing.timestamps import to_microseconds
 
 PULL_REQUEST: Final = "pull_request"
 TYPE: Final = "type"
@@ -31,6 +32,9 @@ BY_TIME: Final = "events_by_time"
 
 # A page reads the index once for each value; this limits the number of values.
 _MOST_READS: Final = 100
+
+# The first moment of a time range and the first one after it, in microseconds since 1970.
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,17 @@ class EventPlan:
     rest: tuple[Restriction, ...] = ()
 
     @property
-    def sign(self) -> str:
-        """The operator that compares with a value: a trigger may be null, which `=` never finds."""
-        return "IS" if self.column == TRIGGER else "="
+    def reads(self) -> list[tuple[Any, ...]]:
+        """The parameters of `comparison` for each read of the index."""
+        return [()] if self.column is None else [(value,) for value in self.values]
+
+    @property
+    def comparison(self) -> str:
+        """SQL that compares the column with one value; empty without a column."""
+        if self.column is None:
+            return ""
+        # A trigger may be null, which `=` never finds.
+        return f" AND {self.column} {'IS' if self.column == TRIGGER else '='} ?"
 
     @property
     def condition(self) -> str:
@@ -127,6 +139,11 @@ def find_excluded_column(query: EventQuery) -> str | None:
         # Most queries: they need no plan for it.
         return None
     return make_plan(query).excluded_column
+
+
+def span_of(query: EventQuery) -> Span:
+    """Return the time range of a query."""
+    return to_microseconds(query.received_from), to_microseconds(query.received_to)
 
 
 def restrictions_of(query: EventQuery) -> tuple[Restriction, ...]:

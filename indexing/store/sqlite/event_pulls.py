@@ -16,13 +16,13 @@ from indexing.store.sqlite.event_days import OF_DAY, read_columns
 from indexing.store.sqlite.event_plan import (
     PULL_REQUEST,
     Restriction,
+    Span,
     make_plan,
     restrictions_of,
+    span_of,
 )
 from indexing.store.sqlite.pull_columns import count_pulls
-from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS, to_microseconds
-
-Span = tuple[int, int]
+from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS
 
 
 def rank_pull_requests(
@@ -30,7 +30,7 @@ def rank_pull_requests(
 ) -> tuple[FacetValue[int], ...]:
     """Return the facet of pull requests."""
     log = _Log(connection, repository_id, query)
-    whole = to_microseconds(query.received_from), to_microseconds(query.received_to)
+    whole = span_of(query)
     if query.pull_requests:
         log.add_rows(whole)
     else:
@@ -85,10 +85,9 @@ class _Log:
             # time does not.
             query = replace(query, outcomes=tuple(Outcome))
         plan = make_plan(query)
-        found = f" AND {plan.column} {plan.sign} ?" if plan.column else ""
-        for value in [()] if plan.column is None else [(value,) for value in plan.values]:
+        for value in plan.reads:
             self._add_events(
-                f"INDEXED BY {plan.index} WHERE repository_id = ?{found}"
+                f"INDEXED BY {plan.index} WHERE repository_id = ?{plan.comparison}"
                 f" AND received_at >= ? AND received_at < ?{plan.condition}",
                 (self._repository_id, *value, *span, *plan.parameters),
             )

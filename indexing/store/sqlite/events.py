@@ -13,7 +13,7 @@ from indexing.models.paging import Anchor, Page
 from indexing.store.interface import EventOutcome
 from indexing.store.sqlite.arrivals import find_next_row_id
 from indexing.store.sqlite.columns import OUTCOME_NUMBERS
-from indexing.store.sqlite.event_plan import INDEXES, EventPlan, make_plan
+from indexing.store.sqlite.event_plan import INDEXES, EventPlan, make_plan, span_of
 from indexing.store.sqlite.event_tally import EventTally
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.meta import read_number
@@ -153,20 +153,17 @@ def _select(
     within, within_values = _range(query, rows)
     one = (
         f"FROM events INDEXED BY {plan.index}"
-        f" WHERE repository_id = ?{f' AND {plan.column} {plan.sign} ?' if plan.column else ''}"
-        f"{within}{plan.condition} {rows.limited_order}"
+        f" WHERE repository_id = ?{plan.comparison}{within}{plan.condition} {rows.limited_order}"
     )
-    each: list[tuple[Any, ...]] = [(value,) for value in plan.values]
-    if plan.column is None:
-        each = [()]
+    reads = plan.reads
     common = [*within_values, *plan.parameters]
-    parameters = [p for value in each for p in (repository_id, *value, *common)]
-    if not each:
+    parameters = [p for value in reads for p in (repository_id, *value, *common)]
+    if not reads:
         return f"SELECT {_ROW} FROM events WHERE 0", []
-    if len(each) == 1:
+    if len(reads) == 1:
         return f"SELECT {_ROW} {one}", parameters
     keys = f"SELECT * FROM (SELECT row_id, {', '.join(_ORDER)} {one})"
-    found = " UNION ALL ".join([keys] * len(each))
+    found = " UNION ALL ".join([keys] * len(reads))
     sql = (
         f"SELECT {_ROW} FROM events JOIN"
         f" (SELECT row_id AS found FROM ({found}) {rows.limited_order})"
@@ -181,7 +178,7 @@ def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
     SQLite uses one bound at each end of an index. If the range and the key both had a bound at one
     end, it might use the farther one: a deep page would then cost as much as all rows before it.
     """
-    start, end = to_microseconds(query.received_from), to_microseconds(query.received_to)
+    start, end = span_of(query)
     beyond_key = f" AND {rows.condition}"
     after, before = " AND received_at >= ?", " AND received_at < ?"
     if rows.key is None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from indexing.globs import matches
 from indexing.names import RepositoryName
 
 # In characters.
@@ -42,6 +43,11 @@ class Quarantine:
     is_recovered: bool = False
     owner: str | None = None
     expires_at: datetime | None = None
+
+
+def covers_branch(pattern: str | None, branch: str) -> bool:
+    """Return whether a quarantine covers a branch; `pattern` is its glob, `None` for all."""
+    return pattern is None or matches(pattern, branch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from indexing.globs import matches
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
@@ -22,6 +21,7 @@ from indexing.models.quarantines import (
     QuarantineQuery,
     QuarantineRequest,
     QuarantineSource,
+    covers_branch,
 )
 from indexing.names import RepositoryName
 from indexing.quarantine.changes import too_many_quarantines
@@ -80,7 +80,7 @@ async def list_quarantines(
 
 
 async def _keep_applying(branch: str, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
-    return [hit for hit in hits if _applies(hit["_source"]["branch"], branch)]
+    return [hit for hit in hits if covers_branch(hit["_source"]["branch"], branch)]
 
 
 async def get_quarantine(
@@ -238,10 +238,6 @@ def _query_of(query: QuarantineQuery) -> dict[str, Any]:
     if query.source is not None:
         filters.append({"term": {"source": query.source.value}})
     return {"bool": {"filter": filters, "must_not": [ended]}}
-
-
-def _applies(pattern: str | None, branch: str) -> bool:
-    return pattern is None or matches(pattern, branch)
 
 
 def _row_of(hit: paging.Hit) -> Quarantine:

@@ -7,7 +7,6 @@ import uuid
 from datetime import datetime
 from typing import Any, Final
 
-from indexing.globs import matches
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
@@ -20,6 +19,7 @@ from indexing.models.quarantines import (
     QuarantineQuery,
     QuarantineRequest,
     QuarantineSource,
+    covers_branch,
 )
 from indexing.names import RepositoryName
 from indexing.quarantine.changes import too_many_quarantines
@@ -63,7 +63,7 @@ def list_quarantines(
             (query.repository.key, to_microseconds(query.now), *values, *rows.parameters),
         )
         for row in cursor:
-            if _applies(row[3], query.branch):
+            if query.branch is None or covers_branch(row[3], query.branch):
                 found.append(quarantine_of(row))
                 if len(found) == rows.limit:
                     break
@@ -200,7 +200,3 @@ def _check_room(
     ).fetchone()
     if count == MAX_QUARANTINES:
         raise too_many_quarantines()
-
-
-def _applies(pattern: str | None, branch: str | None) -> bool:
-    return branch is None or pattern is None or matches(pattern, branch)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from indexing.globs import matches
 from indexing.health.recovery import Recovery
 from indexing.health.rollup_text import read_recovery, write_recovery
+from indexing.models.quarantines import covers_branch
 from indexing.store.sqlite.events import read_pruned_before
 from indexing.store.sqlite.observations import OnBranch, read_since
 from indexing.store.sqlite.stored_tests import InForce, read_in_force
@@ -41,8 +41,7 @@ def update_recovery(
         covered = (
             each.observation
             for each in seen
-            if each.observation.at >= created_at
-            and (pattern is None or matches(pattern, each.branch))
+            if each.observation.at >= created_at and covers_branch(pattern, each.branch)
         )
         recovery = before.merge(covered)
         if not known or recovery != before:

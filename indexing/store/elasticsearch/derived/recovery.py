@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from indexing.globs import matches
 from indexing.health.observations import Observation
 from indexing.health.recovery import Recovery
+from indexing.models.quarantines import covers_branch
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.arrivals import Arrival
@@ -110,6 +110,6 @@ def _merge(
     recovery = (before or Recovery()).merge(
         observation
         for observation, branch in seen
-        if observation.at >= since and (slot.branch is None or matches(slot.branch, branch))
+        if observation.at >= since and covers_branch(slot.branch, branch)
     )
     return slot.holding(replace(record, is_recovered=recovery.is_recovered, recovery=recovery))

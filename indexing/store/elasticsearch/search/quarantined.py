@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from indexing.globs import matches
 from indexing.models.paging import Page
+from indexing.models.quarantines import covers_branch
 from indexing.models.tests import TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.concurrency import run_both
@@ -53,7 +53,7 @@ async def find_quarantined(
     if settings is None:
         return set()
     branch = settings.default_branch
-    return {test for test, pattern in slots if pattern is None or matches(pattern, branch)}
+    return {test for test, pattern in slots if covers_branch(pattern, branch)}
 
 
 async def _read_slots(

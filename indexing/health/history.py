@@ -25,6 +25,7 @@ from indexing.health.lasting_verdicts import (
 from indexing.health.merging import InexactMergeError
 from indexing.health.rollups import DailyRollup, Job, KeptVerdict
 from indexing.health.thresholds import LIVE_FOR, WINDOW
+from indexing.health.window import LIVE_MICROSECONDS
 from indexing.models.tests import HealthStatus
 
 LIVE_DAYS: Final = LIVE_FOR.days
@@ -33,7 +34,6 @@ LIVE_DAYS: Final = LIVE_FOR.days
 # gives the health at the start.
 KEPT_DAYS: Final = 800
 
-_LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
 _VERSION: Final = 1
 _WORST_FIRST: Final = tuple(
     status.value for status in (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
@@ -325,7 +325,7 @@ class _Begun:
         self._end = end
         for place in range(end - 1, -1, -1):
             row = days[place]
-            if row.last_at < newest_at - _LIVE_FOR:
+            if row.last_at < newest_at - LIVE_MICROSECONDS:
                 return None
             if row.passed_evidence or row.failed_evidence:
                 return days[end - 1].health

@@ -32,12 +32,12 @@ from indexing.health.sequences import KEPT_VERDICTS, DayOfSequence, SequenceStat
 from indexing.health.spreading import drop_before, spread_over
 from indexing.health.stated_metadata import StatedMetadata
 from indexing.health.status import is_surely_healthy, judge_sequence
-from indexing.health.thresholds import LIVE_FOR, WINDOW
+from indexing.health.thresholds import WINDOW
+from indexing.health.window import LIVE_MICROSECONDS
 from indexing.models.executions import Conclusion
 from indexing.models.tests import HealthStatus
 from indexing.timestamps import DAY_MICROSECONDS
 
-_LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
 # Whether a verdict stood alone depends on the one before it, and that on the one before that.
 _KEPT_BEFORE: Final = 2
 _WINDOW_DAYS: Final = WINDOW.days
@@ -364,7 +364,7 @@ class RollupMerge:
     def _judge(self, day: int) -> str:
         """Return the health of the sequence at the end of its newest day."""
         newest, evidence = self._newest, self._evidence_at
-        if newest is None or evidence is None or newest[0] - evidence > _LIVE_FOR:
+        if newest is None or evidence is None or newest[0] - evidence > LIVE_MICROSECONDS:
             return _UNKNOWN
         start = day - _WINDOW_DAYS + 1
         self._bad = {bad for bad in self._bad if bad >= start}

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from indexing.health.explanation import explain
-from indexing.health.rollups import Rollup, cut_spread, find_newest, outcome_of
-from indexing.health.rules import Job, is_live
+from indexing.health.rollups import Job, Rollup, cut_spread, find_newest, outcome_of
+from indexing.health.rules import is_live
 from indexing.health.sequences import KEPT_VERDICTS, SequenceState
 from indexing.health.status import find_worst, judge_sequence
 from indexing.health.thresholds import WINDOW

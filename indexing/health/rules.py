@@ -9,15 +9,14 @@ from typing import Final
 
 from indexing.health.merging import build_rollup
 from indexing.health.observations import Judgement, Observation
-from indexing.health.rollups import Rollup, find_newest
+from indexing.health.rollups import Job, Rollup, find_newest
 from indexing.health.status import find_worst, judge_sequence
 from indexing.health.thresholds import (
     INFRASTRUCTURE_FAILED_PERCENT,
     INFRASTRUCTURE_MIN_RESULTS,
-    LIVE_FOR,
     WINDOW,
 )
-from indexing.health.window import day_number
+from indexing.health.window import LIVE_MICROSECONDS, day_number
 from indexing.health.window_counts import WindowCounts, count_window, ratio_of
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import (
@@ -28,13 +27,9 @@ from indexing.models.tests import (
 )
 from indexing.timestamps import from_microseconds, microseconds_or_none, moment_or_none
 
-_LIVE_FOR: Final = int(LIVE_FOR.total_seconds()) * 1_000_000
 _PASSED: Final = Conclusion.PASSED
 _FAILED: Final = Conclusion.FAILED
 _UNKNOWN: Final = HealthStatus.UNKNOWN.value
-
-# (pipeline, job)
-Job = tuple[str, str]
 
 
 def judge(
@@ -178,7 +173,7 @@ def _find_bounds(
 
 def is_live(rollup: Rollup, newest: int) -> bool:
     """Return whether a sequence counts for a test whose newest execution finished at `newest`."""
-    return rollup.evidence_at is not None and newest - rollup.evidence_at <= _LIVE_FOR
+    return rollup.evidence_at is not None and newest - rollup.evidence_at <= LIVE_MICROSECONDS
 
 
 def _judge_job(

@@ -7,8 +7,13 @@ release may contain results of the year 1.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
+from indexing.health.thresholds import LIVE_FOR
 from indexing.timestamps import DAY_MICROSECONDS, EPOCH
+
+# `LIVE_FOR`, for times in microseconds.
+LIVE_MICROSECONDS: Final = LIVE_FOR // timedelta(microseconds=1)
 
 
 def day_of(moment: datetime) -> int:

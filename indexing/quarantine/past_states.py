@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from indexing.health.merging import RollupMerge
 from indexing.health.observations import Judgement, Observation
-from indexing.health.rollups import Rollup
-from indexing.health.rules import Job, group_by_job
+from indexing.health.rollups import Job, Rollup
+from indexing.health.rules import group_by_job
 from indexing.quarantine.decision import JudgedState
 
 _FINISHED: attrgetter[int] = attrgetter("at")

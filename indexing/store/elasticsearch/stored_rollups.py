@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from indexing.health.rollup_text import read_rollup
-from indexing.health.rollups import Rollup
-from indexing.health.rules import Job, build_rollups
+from indexing.health.rollups import Job, Rollup
+from indexing.health.rules import build_rollups
 from indexing.models.repositories import Repository
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import observations

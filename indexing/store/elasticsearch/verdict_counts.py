@@ -8,8 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from indexing.health.rollups import Rollup
-from indexing.health.rules import Job
+from indexing.health.rollups import Job, Rollup
 from indexing.health.verdict_counts import count_verdicts as count_in
 from indexing.models.verdict_counts import VerdictCounts, VerdictsSince
 from indexing.names import RepositoryName

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from indexing.health.observations import Observation
-from indexing.health.rules import Job
+from indexing.health.rollups import Job
 from indexing.models.executions import PullRequest
 from indexing.models.tests import TestMetadata
 from indexing.store.sqlite.columns import CONCLUSIONS, pull_of_text

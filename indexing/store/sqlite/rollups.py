@@ -23,8 +23,7 @@ from indexing.health.lasting_verdicts import count_once
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
-from indexing.health.rollups import DailyRollup, KeptVerdict, Merged, Rollup
-from indexing.health.rules import Job
+from indexing.health.rollups import DailyRollup, Job, KeptVerdict, Merged, Rollup
 from indexing.health.thresholds import WINDOW
 from indexing.health.window import day_number, day_of
 from indexing.store.sqlite.histories import NO_HISTORY, StoredHistory, read_stored_history

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from indexing.health.rules import Job
+from indexing.health.rollups import Job
 from indexing.models.tests import METADATA_FIELDS, TestHealth, TestMetadata, metadata_values
 from indexing.names import RepositoryName
 from indexing.store.sqlite.columns import text_of_pull

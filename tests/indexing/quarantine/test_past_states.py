@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexing.health.observations import Judgement, Observation
-from indexing.health.rollups import Rollup
-from indexing.health.rules import Job, build_rollups, judge_rollups
+from indexing.health.rollups import Job, Rollup
+from indexing.health.rules import build_rollups, judge_rollups
 from indexing.models.executions import Conclusion
 from indexing.models.tests import TestMetadata
 from indexing.quarantine.decision import JudgedState

@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from indexing.health.observations import Judgement, Observation
-from indexing.health.rollups import Rollup
-from indexing.health.rules import Job
+from indexing.health.rollups import Job, Rollup
 from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.models.repositories import Repository

@@ -11,7 +11,8 @@ import orjson
 
 from indexing.health.history import write_history
 from indexing.health.lasting_verdicts import write_lasting
-from indexing.health.rules import Job, judge_rollups
+from indexing.health.rollups import Job
+from indexing.health.rules import judge_rollups
 from indexing.identifiers import derive_identity_id
 from indexing.models.notifications import Notification
 from indexing.models.tests import HealthStatus

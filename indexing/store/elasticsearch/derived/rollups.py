@@ -15,8 +15,7 @@ from indexing.health.history import History, build_history, merge_history, read_
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
-from indexing.health.rollups import DailyRollup, KeptVerdict, Rollup, find_newest
-from indexing.health.rules import Job
+from indexing.health.rollups import DailyRollup, Job, KeptVerdict, Rollup, find_newest
 from indexing.health.window import day_number
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster

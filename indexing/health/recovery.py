@@ -48,11 +48,3 @@ class Recovery:
         if has_enough or len(passed) >= RECOVERY_VERDICTS:
             return Recovery(has_enough=True)
         return Recovery(passed=frozenset(passed))
-
-
-def is_recovered(observations: Iterable[Observation]) -> bool:
-    """Return whether a quarantined test has been healthy since its quarantine began.
-
-    `observations` are the executions since then, on the branches that the quarantine covers.
-    """
-    return Recovery().merge(observations).is_recovered

@@ -1,8 +1,11 @@
-"""The health rules: a pure function of one test's executions, in any order."""
+"""The health rules: judge one test by the roll-ups of its executions. Pure.
+
+The order in which executions arrived does not matter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -32,27 +35,6 @@ _FAILED: Final = Conclusion.FAILED
 _UNKNOWN: Final = HealthStatus.UNKNOWN.value
 
 
-def judge(
-    observations: Sequence[Observation],
-    *,
-    flaky_detection: bool,
-    before: TestHealth | None = None,
-) -> Judgement:
-    """Derive all displayed data of one test from its executions on the default branch.
-
-    `before` is the earlier judgement: its first and last failure and success are kept, because
-    retention may have removed their executions. With `flaky_detection` off, a flaky test counts as
-    healthy.
-    The window ends with the day of the newest execution, so the rules need no clock.
-    """
-    return judge_rollups(
-        build_rollups(observations),
-        observations,
-        flaky_detection=flaky_detection,
-        before=before,
-    )
-
-
 def build_rollups(observations: Iterable[Observation]) -> dict[Job, Rollup]:
     """Return the roll-up of each (pipeline, job) of one test."""
     jobs = group_by_job(observations)
@@ -75,9 +57,12 @@ def judge_rollups(
     flaky_detection: bool,
     before: TestHealth | None = None,
 ) -> Judgement:
-    """Derive the same as `judge` from the roll-ups of a test.
+    """Derive all displayed data of one test from its roll-ups on the default branch.
 
-    First and last failure and success come from `before` and from the executions in `fresh`.
+    First and last failure and success come from the executions in `fresh`, and from the earlier
+    judgement `before`, because retention may have removed their executions. With `flaky_detection`
+    off, a flaky test counts as healthy. The window ends with the day of the newest execution, so
+    the rules need no clock.
     """
     first_failure, last_failure, last_success = _find_bounds(fresh, before or TestHealth())
     rows: dict[Job, TestMetrics] = {}

@@ -18,12 +18,12 @@ from indexing.health.history import (
 from indexing.health.merging import InexactMergeError, build_rollup
 from indexing.health.observations import Observation
 from indexing.health.rollups import DailyRollup
-from indexing.health.rules import judge
 from indexing.health.window import day_number, day_of
 from indexing.models.executions import Conclusion
 from indexing.models.tests import TestMetadata
 from indexing.timestamps import to_microseconds
 from tests.builders import NOON, after
+from tests.indexing.health.judging import judge
 
 JOB = ("ci", "unit")
 OTHER = ("ci", "other")

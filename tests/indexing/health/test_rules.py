@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from indexing.health import thresholds
 from indexing.health.observations import Judgement, Observation
-from indexing.health.recovery import is_recovered
-from indexing.health.rules import is_infrastructure_failure, judge
+from indexing.health.recovery import Recovery
+from indexing.health.rules import is_infrastructure_failure
 from indexing.health.sequences import KEPT_VERDICTS
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import HealthStatus, TestHealth, TestMetadata
 from indexing.timestamps import DAY_MICROSECONDS, to_microseconds
 from tests.builders import NOON, PULL, after
+from tests.indexing.health.judging import judge
 
 CONCLUSIONS = {"P": Conclusion.PASSED, "F": Conclusion.FAILED, "S": Conclusion.SKIPPED}
 UNIT = ("ci", "unit")
@@ -246,6 +247,10 @@ def test_a_run_failed_as_a_whole_when_over_four_fifths_of_enough_tests_did(
     passed: int, failed: int, expected: bool
 ) -> None:
     assert is_infrastructure_failure(passed, failed) is expected
+
+
+def is_recovered(observations: list[Observation]) -> bool:
+    return Recovery().merge(observations).is_recovered
 
 
 def test_a_test_is_recovered_after_ten_verdicts_that_all_passed() -> None:

@@ -1,1 +1,4 @@
-"""Finds the facts of a CI job in its environment variables. Pure: reads no file and no process."""
+"""Finds the facts of a CI job in its environment variables and the event that started it.
+
+Pure: reads no file and no process.
+"""

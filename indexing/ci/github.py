@@ -19,9 +19,9 @@ from indexing.ci.facts import (
     repository_of_path,
     stated,
 )
+from indexing.ci.pull_requests import member_of, parse_pull_request
 from indexing.errors import InvalidValueError
 from indexing.job_urls import make_github_url
-from indexing.junit.pull_requests import parse_pull_request
 from indexing.models.executions import PullRequest
 
 _PULL_REF: Final = re.compile(r"refs/(pull/([0-9]{1,18})/(?:merge|head))")
@@ -66,7 +66,7 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
         # The variable is set only for `pull_request` and `pull_request_target`; other events, such
         # as reviews, have a pull request too.
         base_branch=stated(environment, "GITHUB_BASE_REF")
-        or _text(_member(_member(payload, "pull_request"), "base"), "ref")
+        or _text(member_of(member_of(payload, "pull_request"), "base"), "ref")
         or _find_queue_base(payload),
         commit=head.commit,
         pipeline=stated(environment, "GITHUB_WORKFLOW"),
@@ -91,7 +91,7 @@ def _parse(event: str | None) -> object:
 
 def _find_queue_base(payload: object) -> str | None:
     """Return the branch that the pull requests of GitHub's merge queue are for."""
-    base = _text(_member(payload, "merge_group"), "base_ref")
+    base = _text(member_of(payload, "merge_group"), "base_ref")
     if base is None or not base.startswith(_BRANCH_REF):
         return None
     return base.removeprefix(_BRANCH_REF) or None
@@ -111,10 +111,10 @@ def _find_head(environment: Environment, event: str | None, payload: object) -> 
     ref = stated(environment, "GITHUB_REF") or ""
     commit = stated(environment, "GITHUB_SHA")
     note = None
-    issue = _member(payload, "issue")
+    issue = member_of(payload, "issue")
     if (
         stated(environment, "GITHUB_EVENT_NAME") == _COMMENT_EVENT
-        and _member(issue, "pull_request") is not None
+        and member_of(issue, "pull_request") is not None
     ):
         note = (
             f"the event is {_COMMENT_EVENT}: the commit is that of the default branch, not that of"
@@ -153,24 +153,20 @@ def _find_pull(event: str | None) -> tuple[int | None, PullRequest | None]:
 def _head_of_event(event: str, payload: object) -> _Head | None:
     """Return the head of the pull request of an event; `None` if it is about none."""
     number, pull = parse_pull_request(event)
-    request = _member(payload, "pull_request")
-    head = _member(request, "head")
+    request = member_of(payload, "pull_request")
+    head = member_of(request, "head")
     ref, commit = _text(head, "ref"), _text(head, "sha")
     if number is None or ref is None or commit is None:
         return None
-    head_repository = _text(_member(head, "repo"), "full_name")
-    base_repository = _text(_member(_member(request, "base"), "repo"), "full_name")
+    head_repository = _text(member_of(head, "repo"), "full_name")
+    base_repository = _text(member_of(member_of(request, "base"), "repo"), "full_name")
     if head_repository is None or head_repository != base_repository:
         # A deleted fork is null, but the event still names its owner.
-        owner = (head_repository or "").partition("/")[0] or _text(_member(head, "user"), "login")
+        owner = (head_repository or "").partition("/")[0] or _text(member_of(head, "user"), "login")
         ref = fork_branch(owner or "fork", ref)
     return _Head(ref, commit, number, pull)
 
 
-def _member(holder: object, name: str) -> object:
-    return holder.get(name) if isinstance(holder, dict) else None
-
-
 def _text(holder: object, name: str) -> str | None:
-    value = _member(holder, name)
+    value = member_of(holder, name)
     return value if isinstance(value, str) and value else None

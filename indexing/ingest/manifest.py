@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from indexing.accepted_times import check_accepted
+from indexing.ci.pull_requests import parse_pull_request
 from indexing.errors import InvalidValueError
 from indexing.ingest.junit import Refusal, ReportRequest, check_run, name_file
-from indexing.junit.pull_requests import parse_pull_request
 from indexing.models.executions import Run
 from indexing.names import RepositoryName, check_text
 from indexing.timestamps import parse_timestamp

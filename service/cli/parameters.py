@@ -10,8 +10,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import click
 
+from indexing.ci.pull_requests import parse_pull_request
 from indexing.errors import InvalidValueError
-from indexing.junit.pull_requests import parse_pull_request
 from indexing.models.executions import PullRequest
 from indexing.models.quarantines import MAX_OWNER_LENGTH, MAX_REASON_LENGTH
 from indexing.names import (

@@ -41,8 +41,8 @@ def parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
 
 
 def _read_event(event: object) -> tuple[int | None, PullRequest | None]:
-    pull = _member(event, "pull_request")
-    if pull is None and _member(event, "user") is not None:
+    pull = member_of(event, "pull_request")
+    if pull is None and member_of(event, "user") is not None:
         pull = event
     if pull is None:
         return None, None
@@ -53,7 +53,7 @@ def _read_event(event: object) -> tuple[int | None, PullRequest | None]:
         return None, None
     _check_number(number)
     pull_id, title = _integer(pull, "id"), _text(pull, "title")
-    user = _member(pull, "user")
+    user = member_of(pull, "user")
     user_id, login = _integer(user, "id"), _text(user, "login")
     if pull_id is None or title is None or user_id is None or not login:
         return number, None
@@ -66,17 +66,18 @@ def _check_number(number: int) -> int:
     return number
 
 
-def _member(holder: object, name: str) -> object:
+def member_of(holder: object, name: str) -> object:
+    """Return the member of a JSON object; `None` if it is missing or the holder is no object."""
     return holder.get(name) if isinstance(holder, dict) else None
 
 
 def _integer(holder: object, name: str) -> int | None:
-    value = _member(holder, name)
+    value = member_of(holder, name)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER:
         return value
     return None
 
 
 def _text(holder: object, name: str) -> str | None:
-    value = _member(holder, name)
+    value = member_of(holder, name)
     return check_text(value) if isinstance(value, str) else None

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexing.ci.pull_requests import parse_pull_request
 from indexing.errors import InvalidValueError
-from indexing.junit.pull_requests import parse_pull_request
 from tests.builders import PULL
 
 PAYLOAD: dict[str, Any] = {

@@ -1,1 +1,1 @@
-"""Recognises equal failures, and packs their stack traces. Pure."""
+"""Recognises equal failures, and shortens their texts and stack traces. Pure."""

@@ -15,11 +15,9 @@ import uuid
 from functools import lru_cache
 from typing import Final
 
+from indexing.failures.texts import MESSAGE_MAX_LENGTH
 from indexing.identifiers import derive_failure_id
 from indexing.models.executions import Conclusion, Execution
-
-# Stored messages are not longer; their start is enough to distinguish failures.
-MESSAGE_MAX_LENGTH: Final = 4_000
 
 PLACEHOLDER: Final = "#"
 

@@ -9,16 +9,8 @@ from typing import Final
 from indexing.errors import InvalidValueError
 from indexing.models.executions import Conclusion
 
-# The body of a failure is often a whole log. Its start is enough to distinguish failures, and every
-# execution stores its own copy.
-FAILURE_MESSAGE_MAX_LENGTH: Final = 4_000
-FAILURE_TYPE_MAX_LENGTH: Final = 500
-# How many characters of such a message the reason of a refusal repeats.
+# How many characters of the message of a failure the reason of a refusal repeats.
 SHOWN_MESSAGE_LENGTH: Final = 200
-
-# The longest path that common systems can open. A longer one is dropped, because a cut path would
-# name another file.
-FILEPATH_MAX_LENGTH: Final = 4_096
 
 # Suites nest by folder and class, so real ones stay below 20; a deeper document is an attack.
 MAX_DEPTH: Final = 256

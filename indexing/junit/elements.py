@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from indexing.errors import InvalidValueError
+from indexing.failures.texts import MESSAGE_MAX_LENGTH, cut_message, cut_type
 from indexing.failures.traces import TraceBuffer, pack_trace
 from indexing.junit.attempts import AttemptMerger
 from indexing.junit.cases import (
-    FAILURE_MESSAGE_MAX_LENGTH,
-    FAILURE_TYPE_MAX_LENGTH,
-    FILEPATH_MAX_LENGTH,
     MAX_DEPTH,
     MAX_DISTINCT_NAMES,
     MAX_ELEMENTS,
@@ -27,7 +25,7 @@ from indexing.junit.cases import (
 )
 from indexing.junit.suites import OpenSuite
 from indexing.junit.values import find_stated, parse_duration
-from indexing.models.executions import Conclusion
+from indexing.models.executions import FILEPATH_MAX_LENGTH, Conclusion
 from indexing.names import check_stored_name
 
 _SUITES: Final = frozenset({"testsuites", "testsuite"})
@@ -97,7 +95,7 @@ class _Message:
     """The start of a failure's text, for a failure without a `message` attribute."""
 
     pieces: list[str] = field(default_factory=list)
-    room: int = FAILURE_MESSAGE_MAX_LENGTH
+    room: int = MESSAGE_MAX_LENGTH
 
     def add(self, text: str) -> None:
         if self.room:
@@ -229,8 +227,8 @@ class CaseCollector:
             is_known = case.failure_type is not None or case.failure_message is not None
             if not is_known and not case.may_fail:
                 case.failed = True
-                case.failure_type = _cut(attributes.get("type"), FAILURE_TYPE_MAX_LENGTH)
-                case.failure_message = _cut(attributes.get("message"), FAILURE_MESSAGE_MAX_LENGTH)
+                case.failure_type = cut_type(attributes.get("type"))
+                case.failure_message = cut_message(attributes.get("message"))
                 if case.failure_message is None:
                     self._message = _Message()
                 self._text = case.body = TraceBuffer()
@@ -334,11 +332,6 @@ def _find_trace(case: _OpenCase) -> bytes | None:
         if text is not None:
             return pack_trace(text)
     return None
-
-
-def _cut(text: str | None, length: int) -> str | None:
-    """Return the first `length` characters of a text; `None` if it is blank."""
-    return (text.strip()[:length] or None) if text else None
 
 
 def _shorten(name: str) -> str:

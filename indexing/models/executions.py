@@ -14,6 +14,10 @@ MAX_ATTEMPT: Final = 2**31 - 1
 # The longest accepted duration of an execution in seconds: a century, more than any test takes.
 MAX_DURATION: Final = 100 * 366 * 86_400
 
+# The longest path that common systems can open. A longer one is dropped, because a cut path would
+# name another file.
+FILEPATH_MAX_LENGTH: Final = 4_096
+
 
 class Conclusion(StrEnum):
     """How an execution ended; an error counts as failed."""

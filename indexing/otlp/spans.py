@@ -10,15 +10,18 @@ from typing import Final
 
 from indexing.accepted_times import check_accepted
 from indexing.errors import InvalidValueError
+from indexing.failures.texts import cut_message, cut_type
 from indexing.failures.traces import bound_trace, pack_trace
 from indexing.identifiers import MAX_INTEGER, derive_identity_id, derive_otlp_execution_id
 from indexing.job_urls import make_github_url, read_job_url
-from indexing.junit.cases import (
-    FAILURE_MESSAGE_MAX_LENGTH,
-    FAILURE_TYPE_MAX_LENGTH,
+from indexing.models.executions import (
     FILEPATH_MAX_LENGTH,
+    MAX_ATTEMPT,
+    Conclusion,
+    Execution,
+    PullRequest,
+    Run,
 )
-from indexing.models.executions import MAX_ATTEMPT, Conclusion, Execution, PullRequest, Run
 from indexing.names import RepositoryName, check_stored_name, check_text, replace_refused
 from indexing.otlp import attributes as names
 from indexing.otlp.requests import Attributes, AttributeValue, ReceivedSpan
@@ -314,8 +317,8 @@ def _read_failure(facts: _Facts, span: ReceivedSpan) -> _Failure:
     stack = facts.free_text(names.EXCEPTION_STACKTRACE)
     trace = None if stack is None else bound_trace(stack)
     return _Failure(
-        _cut(facts.free_text(names.EXCEPTION_TYPE), FAILURE_TYPE_MAX_LENGTH),
-        _cut(message, FAILURE_MESSAGE_MAX_LENGTH),
+        cut_type(facts.free_text(names.EXCEPTION_TYPE)),
+        cut_message(message),
         None if trace is None else pack_trace(trace),
     )
 
@@ -347,8 +350,3 @@ def _check(name: str, text: str) -> str:
         return check_text(text)
     except InvalidValueError as error:
         raise InvalidValueError(f"{name} {error}") from error
-
-
-def _cut(text: str | None, length: int) -> str | None:
-    """Return the first `length` characters of a text, `None` if it is blank."""
-    return (text.strip()[:length] or None) if text else None

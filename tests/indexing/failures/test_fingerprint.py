@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.failures.fingerprint import MESSAGE_MAX_LENGTH, identify_failure, normalise_message
+from indexing.failures.fingerprint import identify_failure, normalise_message
+from indexing.failures.texts import MESSAGE_MAX_LENGTH
 from indexing.models.executions import Conclusion
 from tests.builders import make_executions, make_run
 from tests.growth import assert_linear

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from indexing.failures.texts import MESSAGE_MAX_LENGTH
 from indexing.junit.cases import (
-    FAILURE_MESSAGE_MAX_LENGTH,
     RefusedCase,
     ReportCase,
 )
@@ -217,11 +217,11 @@ def test_the_message_may_follow_a_failure_that_says_nothing() -> None:
 
 
 def test_a_failure_message_is_cut() -> None:
-    log = "x" * (FAILURE_MESSAGE_MAX_LENGTH * 3)
+    log = "x" * (MESSAGE_MAX_LENGTH * 3)
     case = read_one(f'<testcase name="n"><failure>{log}</failure></testcase>')
-    assert case.failure_message == log[:FAILURE_MESSAGE_MAX_LENGTH]
+    assert case.failure_message == log[:MESSAGE_MAX_LENGTH]
     case = read_one(f'<testcase name="n"><failure message="{log}"/></testcase>')
-    assert case.failure_message == log[:FAILURE_MESSAGE_MAX_LENGTH]
+    assert case.failure_message == log[:MESSAGE_MAX_LENGTH]
 
 
 def test_entities_of_xml_itself_are_read() -> None:

@@ -9,8 +9,8 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from indexing.errors import InvalidValueError
+from indexing.failures.texts import MESSAGE_MAX_LENGTH, TYPE_MAX_LENGTH
 from indexing.failures.traces import unpack_trace
-from indexing.junit.cases import FAILURE_MESSAGE_MAX_LENGTH, FAILURE_TYPE_MAX_LENGTH
 from indexing.models.executions import MAX_ATTEMPT, Conclusion, Execution, PullRequest, Run
 from indexing.names import STORED_NAME_MAX_BYTES
 from indexing.otlp.protobuf import read_protobuf
@@ -153,8 +153,8 @@ def test_a_failure_comes_from_attributes_or_the_last_recorded_exception() -> Non
 def test_messages_are_cut_as_those_of_reports_are() -> None:
     said = {"exception.type": "T" * 10_000, "exception.message": "m" * 10_000}
     execution = read_execution(make_span(result="failed", attributes=said))
-    assert execution.failure_type == "T" * FAILURE_TYPE_MAX_LENGTH
-    assert execution.failure_message == "m" * FAILURE_MESSAGE_MAX_LENGTH
+    assert execution.failure_type == "T" * TYPE_MAX_LENGTH
+    assert execution.failure_message == "m" * MESSAGE_MAX_LENGTH
 
 
 def test_a_span_says_more_than_its_resource() -> None:

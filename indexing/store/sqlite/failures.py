@@ -20,7 +20,8 @@ from indexing.models.failures import (
 )
 from indexing.models.paging import Anchor, Page
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.listed_executions import COLUMNS, any_of, find_test, row_of
+from indexing.store.sqlite.listed_executions import COLUMNS, any_of, row_of
+from indexing.store.sqlite.tests import find_test
 from indexing.timestamps import from_microseconds, to_microseconds
 
 _ORDER: Final = ("last_failure_at", "failure_id")

@@ -9,8 +9,8 @@ from indexing.health.reports import report_health
 from indexing.health.rollup_text import read_rollup
 from indexing.models.health_reports import HealthReport
 from indexing.names import RepositoryName
-from indexing.store.sqlite.listed_executions import find_test
 from indexing.store.sqlite.rollups import find_default_branch
+from indexing.store.sqlite.tests import find_test
 
 
 def get_health(

@@ -11,9 +11,9 @@ import orjson
 
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
-from indexing.names import RepositoryName
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, CONCLUSIONS, NO_PULL_NUMBER, NO_URL
 from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.tests import find_test
 from indexing.timestamps import from_microseconds, to_microseconds
 
 _ORDER: Final = ("finished_at", "execution_id")
@@ -38,7 +38,7 @@ def list_executions(
     test = find_test(connection, query.repository, query.test_id)
     if test is None:
         return None
-    identities = find_identities(connection, test, query.pipelines, query.jobs)
+    identities = _find_identities(connection, test, query.pipelines, query.jobs)
 
     def fetch(rows: Slice) -> list[ListedExecution]:
         found = _read(connection, query, identities, rows)
@@ -54,23 +54,8 @@ def list_executions(
     )
 
 
-def find_test(
-    connection: sqlite3.Connection, repository: RepositoryName, test_id: uuid.UUID
-) -> int | None:
-    """Return the row id of a test; `None` if the repository has no such test."""
-    row = connection.execute(
-        "SELECT t.id FROM tests t JOIN repositories r ON r.id = t.repository_id"
-        " WHERE t.test_id = ? AND r.key = ?",
-        (test_id.bytes, repository.key),
-    ).fetchone()
-    return None if row is None else row[0]
-
-
-def find_identities(
-    connection: sqlite3.Connection,
-    test: int,
-    pipelines: Sequence[str] = (),
-    jobs: Sequence[str] = (),
+def _find_identities(
+    connection: sqlite3.Connection, test: int, pipelines: Sequence[str], jobs: Sequence[str]
 ) -> list[int]:
     """Return the row ids of the test's identities in these pipelines and jobs; empty means all."""
     text, values = any_of({"pipeline_name": pipelines, "job_name": jobs})

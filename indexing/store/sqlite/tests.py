@@ -1,4 +1,4 @@
-"""Rows of tests, read for the detail of a test."""
+"""Rows of tests: finds one, and reads its detail."""
 
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ _DETAIL: Final = (
     + " FROM tests t JOIN repositories r ON r.id = t.repository_id"
     " WHERE t.test_id = ? AND r.key = ?"
 )
+
+
+def find_test(
+    connection: sqlite3.Connection, repository: RepositoryName, test_id: uuid.UUID
+) -> int | None:
+    """Return the row id of a test; `None` if the repository has no such test."""
+    row = connection.execute(
+        "SELECT t.id FROM tests t JOIN repositories r ON r.id = t.repository_id"
+        " WHERE t.test_id = ? AND r.key = ?",
+        (test_id.bytes, repository.key),
+    ).fetchone()
+    return None if row is None else row[0]
 
 
 def get_test(

@@ -25,8 +25,9 @@ from indexing.models.transitions import (
 from indexing.names import RepositoryName
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, NO_PULL_NUMBER
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.listed_executions import any_of, find_test
+from indexing.store.sqlite.listed_executions import any_of
 from indexing.store.sqlite.rollups import find_default_branch
+from indexing.store.sqlite.tests import find_test
 from indexing.timestamps import DAY_MICROSECONDS, from_microseconds, moment_or_none, to_microseconds
 
 _ORDER: Final = ("c.at", "c.identity_id")

@@ -12,6 +12,8 @@ from typing import Final
 from indexing.health.thresholds import LIVE_FOR
 from indexing.timestamps import DAY_MICROSECONDS, EPOCH
 
+# A day number before every day that a store can hold.
+NEVER: Final = -(2**40)
 # `LIVE_FOR`, for times in microseconds.
 LIVE_MICROSECONDS: Final = LIVE_FOR // timedelta(microseconds=1)
 

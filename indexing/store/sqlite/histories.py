@@ -18,13 +18,12 @@ from indexing.health.history import (
 )
 from indexing.health.lasting_verdicts import write_lasting
 from indexing.health.rollups import DailyRollup, Job
+from indexing.health.window import NEVER
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.stored_tests import StoredTest
 
 # The value of the column `identity` in rows about the test as a whole; row ids begin at 1.
 WHOLE_TEST: Final = 0
-# A day number before every day that a store can hold.
-_NEVER: Final = -(2**40)
 
 # The job and day of a row, and whether it is one of flaky verdicts.
 _Place = tuple[Job | None, int, bool]
@@ -66,7 +65,7 @@ def read_stored_history(
         (stored.test,),
     ):
         days.setdefault((pipeline, job), []).append(DailyRollup(*columns))
-    return StoredHistory(None, build_history(History(), days, _NEVER))
+    return StoredHistory(None, build_history(History(), days, NEVER))
 
 
 def store_history(

@@ -25,7 +25,7 @@ from indexing.health.observations import Judgement, Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, Job, KeptVerdict, Merged, Rollup
 from indexing.health.thresholds import WINDOW
-from indexing.health.window import day_number, day_of
+from indexing.health.window import NEVER, day_number, day_of
 from indexing.store.sqlite.histories import NO_HISTORY, StoredHistory, read_stored_history
 from indexing.store.sqlite.meta import read_number, write_number
 from indexing.store.sqlite.observations import OnBranch, StoredRuns, read_identity
@@ -35,8 +35,6 @@ from indexing.store.sqlite.stored_tests import BRANCH_OF_REPOSITORY, NOT_JUDGED,
 
 # The row of `meta` with the newest day of which retention has removed executions.
 _FINAL_UNTIL: Final = "rollups_final_until"
-# A day number before every day that a store can hold.
-_NEVER: Final = -(2**40)
 _FOREVER: Final = 2**63 - 1
 _NO_VERDICTS: Final[Mapping[str, KeptVerdict]] = MappingProxyType({})
 
@@ -157,7 +155,7 @@ def update_rollups(
     runs: StoredRuns,
     *,
     recompute: bool,
-    final_until: int = _NEVER,
+    final_until: int = NEVER,
 ) -> RollupsOfTest:
     """Return the up-to-date roll-ups of a test, without storing anything.
 
@@ -243,7 +241,7 @@ def store_rollups(
 def read_final_until(connection: sqlite3.Connection) -> int:
     """Return the newest day whose daily rows are final."""
     found = read_number(connection, _FINAL_UNTIL)
-    return _NEVER if found is None else found
+    return NEVER if found is None else found
 
 
 def finish_days(connection: sqlite3.Connection, before: datetime) -> None:

@@ -18,7 +18,7 @@ from indexing.health.history import (
 from indexing.health.merging import InexactMergeError, build_rollup
 from indexing.health.observations import Observation
 from indexing.health.rollups import DailyRollup
-from indexing.health.window import day_number, day_of
+from indexing.health.window import NEVER, day_number, day_of
 from indexing.models.executions import Conclusion
 from indexing.models.tests import TestMetadata
 from indexing.timestamps import to_microseconds
@@ -28,7 +28,6 @@ from tests.indexing.health.judging import judge
 JOB = ("ci", "unit")
 OTHER = ("ci", "other")
 TODAY = day_of(NOON)
-NEVER = -(2**40)
 
 
 @st.composite

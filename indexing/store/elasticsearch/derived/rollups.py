@@ -16,12 +16,11 @@ from indexing.health.merging import InexactMergeError, build_rollup, merge_rollu
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, Job, KeptVerdict, Rollup, find_newest
-from indexing.health.window import day_number
+from indexing.health.window import NEVER, day_number
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.observations import ObservedBranch, OnBranch
-from indexing.store.elasticsearch.indices.retention import NEVER
 from indexing.store.elasticsearch.tests import JobRollup, StoredTest
 from indexing.timestamps import DAY_MICROSECONDS
 

@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from indexing.health.window import day_number
-
-# A day number before every day that a store can hold.
-NEVER: Final = -(2**40)
+from indexing.health.window import NEVER, day_number
 
 
 @dataclass(frozen=True, slots=True)

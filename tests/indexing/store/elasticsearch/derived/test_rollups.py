@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from indexing.health.merging import InexactMergeError
 from indexing.health.rules import judge_rollups
-from indexing.health.window import day_of
+from indexing.health.window import NEVER, day_of
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.store.elasticsearch.derived.arrivals import (
     Arrival,
@@ -30,7 +30,6 @@ from indexing.store.elasticsearch.derived.rollups import (
     find_unknown,
     merge_test,
 )
-from indexing.store.elasticsearch.indices.retention import NEVER
 from indexing.store.elasticsearch.tests import JobRollup
 from tests.builders import NOON, PULL, after, make_executions, make_run
 

@@ -106,7 +106,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
     # A cluster takes most of the time of a new index to write its state, so count runs meanwhile.
     serving, _ = await run_both(begin_generation(cluster, generation), _count_runs(cluster))
     # Only now list the repositories that the new generation needs: any later one is written to it.
-    for routing in await list_repositories(cluster):
+    for routing in await _list_routings(cluster):
         await dirty_markers.mark_repository(cluster, routing, later=True)
     filled = frozenset({cluster.layout.identities_of(generation)})
     count = await refresh_tests(replace(cluster, unread=filled), now, progress)
@@ -115,7 +115,7 @@ async def rebuild(cluster: Cluster, now: datetime, progress: Steps | None) -> in
 
 
 async def _count_runs(cluster: Cluster) -> None:
-    for routing in await list_repositories(cluster):
+    for routing in await _list_routings(cluster):
         await run_counts.count_repository(cluster, routing)
 
 
@@ -231,7 +231,7 @@ async def _find_left(cluster: Cluster, runs: Sequence[str], retention: Retention
     return {bucket["key"] for bucket in found["buckets"]}
 
 
-async def list_repositories(cluster: Cluster) -> list[str]:
+async def _list_routings(cluster: Cluster) -> list[str]:
     """Return the routings of all repositories."""
     body = {
         "size": _ROWS_A_PAGE,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-from indexing.globs import is_literal, literal_prefix, literal_runs
+from indexing.globs import is_literal, literal_prefix, literal_runs, literal_suffix
 
 _RUN: Final = re.compile(r"[^?]+")
 
@@ -64,6 +64,6 @@ class _Starred:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.prefix = literal_prefix(pattern)
-        self.suffix = literal_prefix(pattern[::-1])[::-1]
+        self.suffix = literal_suffix(pattern)
         self.run = max(literal_runs(pattern), key=len, default="")
         self.shortest = len(pattern) - pattern.count("*")

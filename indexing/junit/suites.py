@@ -37,11 +37,10 @@ class Inherited:
         """
         if "timestamp" not in attributes and "file" not in attributes:
             return self
-        timestamp, filepath = attributes.get("timestamp"), _read_filepath(attributes)
         return replace(
             self,
-            timestamp=(timestamp and parse_report_timestamp(timestamp)) or self.timestamp,
-            filepath=filepath or self.filepath,
+            timestamp=parse_report_timestamp(attributes.get("timestamp")) or self.timestamp,
+            filepath=_read_filepath(attributes) or self.filepath,
         )
 
     def enclose_suite(self, attributes: Mapping[str, str]) -> Inherited:

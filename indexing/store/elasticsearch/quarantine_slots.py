@@ -116,7 +116,7 @@ class QuarantineSlot:
     @property
     def id(self) -> str:
         """The id of its document."""
-        return slot_id(self.test_id, self.branch)
+        return derive_quarantine_slot_id(self.test_id, self.branch).hex()
 
     @property
     def quarantine(self) -> Quarantine | None:
@@ -162,17 +162,10 @@ class QuarantineSlot:
         return replace(self, unlisted=(*self.unlisted, change))
 
 
-def slot_id(test_id: uuid.UUID, branch: str | None) -> str:
-    return derive_quarantine_slot_id(test_id, branch).hex()
-
-
 async def read_slots(cluster: Cluster, slots: Sequence[QuarantineSlot]) -> list[QuarantineSlot]:
     """Return each slot as stored; a slot that is not stored comes back unchanged."""
     found = await cluster.connection.get_many(
-        [
-            Place(cluster.layout.quarantines, slot_id(slot.test_id, slot.branch), slot.routing)
-            for slot in slots
-        ],
+        [Place(cluster.layout.quarantines, slot.id, slot.routing) for slot in slots],
         timeouts=WRITING,
     )
     return [
@@ -194,7 +187,7 @@ async def write_slot(cluster: Cluster, slot: QuarantineSlot) -> None:
     """Store a slot; raises `ConflictError` if it has changed since it was read."""
     await cluster.connection.put(
         cluster.layout.quarantines,
-        slot_id(slot.test_id, slot.branch),
+        slot.id,
         _source_of(slot),
         over=slot.version,
         routing=slot.routing,
@@ -206,7 +199,7 @@ def writing(cluster: Cluster, slot: QuarantineSlot) -> Operation:
     return Operation(
         "create" if slot.version is None else "index",
         cluster.layout.quarantines,
-        slot_id(slot.test_id, slot.branch),
+        slot.id,
         slot.routing,
         _source_of(slot),
         None if slot.version is None else slot.version.parameters,
@@ -311,7 +304,7 @@ def _record_of(source: Mapping[str, Any]) -> Record:
 def _source_of(slot: QuarantineSlot) -> dict[str, Any]:
     source: dict[str, Any] = {
         "repository_id": slot.routing,
-        "scope": slot_id(slot.test_id, slot.branch),
+        "scope": slot.id,
         "test_id": str(slot.test_id),
         "test_name": slot.test_name,
         "branch": slot.branch,

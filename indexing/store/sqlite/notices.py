@@ -26,7 +26,7 @@ from indexing.notifications.rules import (
 from indexing.store.sqlite.outbox import enqueue
 from indexing.store.sqlite.quarantine_rows import QUARANTINE_COLUMNS, quarantine_of
 from indexing.store.sqlite.webhooks import find_subscription
-from indexing.timestamps import from_microseconds, microseconds_or_none, to_microseconds
+from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
 
 _HEALTH: Final = "health"
 _QUARANTINE: Final = "quarantine"
@@ -74,7 +74,7 @@ def notify_quarantined(
     branch = quarantine.branch
     about = _QUARANTINE if branch is None else f"{_QUARANTINE} {branch}"
     state = _read(connection, test_id, about)
-    if is_quiet(None if state is None else from_microseconds(state), at):
+    if is_quiet(moment_or_none(state), at):
         return
     kind = NotificationType.QUARANTINED
     enqueue(

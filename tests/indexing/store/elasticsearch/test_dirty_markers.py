@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from indexing.identifiers import derive_test_id
+from indexing.identifiers import derive_quarantine_slot_id, derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineRequest
@@ -20,7 +20,6 @@ from indexing.store.elasticsearch.derived import (
     stored_markers,
 )
 from indexing.store.elasticsearch.derived.steps import Step
-from indexing.store.elasticsearch.quarantine_slots import slot_id
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import (
     GADGETS,
@@ -236,7 +235,7 @@ async def test_a_repository_with_a_damaged_quarantine_stops_no_other(
     await load_names(store, ["t"])
     await store.add_quarantine(WIDGETS, QuarantineRequest("t", "flaps"), NOON)
     index, routing = cluster_of(store).layout.quarantines, routing_of(WIDGETS)
-    slot = slot_id(derive_test_id(WIDGETS, "t"), None)
+    slot = derive_quarantine_slot_id(derive_test_id(WIDGETS, "t"), None).hex()
     place = f"/{index}/_doc/{slot}?refresh=true&routing={routing}"
     source = (await ask(store, "GET", place))["_source"]
     damaged = {name: value for name, value in source.items() if name != "ended"}

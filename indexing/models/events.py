@@ -103,8 +103,9 @@ def fit_page(page: Page[EventRow], *, backward: bool) -> Page[EventRow]:
     """Return the rows next to the anchor that have `MOST_PAGE_BYTES` together, at least one."""
     if sum([len(body) for _, _, body in page.rows]) <= MOST_PAGE_BYTES:
         return page
+    rows, are_all = take_fitting(reversed(page.rows) if backward else page.rows, MOST_PAGE_BYTES)
+    if are_all:
+        return page
     if backward:
-        rows, _ = take_fitting(reversed(page.rows), MOST_PAGE_BYTES)
         return Page(rows[::-1], has_previous=True, has_next=page.has_next)
-    rows, _ = take_fitting(page.rows, MOST_PAGE_BYTES)
     return Page(rows, has_previous=page.has_previous, has_next=True)

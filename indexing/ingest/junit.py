@@ -30,7 +30,8 @@ from indexing.yielding import LoopYielder
 # The executions in one call of the store: enough to make its fixed cost negligible, few enough that
 # readers wait only milliseconds. Small reports share a call: some tools write one for each class.
 BATCH_EXECUTIONS: Final = 2_000
-# The characters of stack traces and messages from which a batch is full, to bound its memory.
+# The size of packed stack traces, in bytes, and of messages, in characters, from which a batch is
+# full, to bound its memory.
 BATCH_TEXT: Final = 4 * 1024 * 1024
 
 
@@ -144,7 +145,7 @@ async def ingest_reports(
 
 @dataclass(slots=True)
 class _Batch:
-    """Executions to write together: `size` of them, with messages and traces of `text` bytes."""
+    """Executions to write together: `size` of them; `text` is as in `BATCH_TEXT`."""
 
     repository: RepositoryName
     results: dict[Run, list[Execution]] = field(default_factory=dict)

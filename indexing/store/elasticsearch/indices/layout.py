@@ -31,7 +31,9 @@ _ORDER_ONLY: Final = {"type": "keyword", "index": False}
 # The longest branch that is searchable; a longer one is stored but not indexed.
 _BASE_REF: Final = {"type": "keyword", "ignore_above": 255}
 
-# The index mixes several kinds of documents: a list filters by `kind` and sorts by other fields.
+# The index mixes many kinds of documents: the store document, repositories, application keys,
+# webhooks and their outboxes, changes of quarantines, CODEOWNERS files, leases and the state of
+# pruning. A list filters by `kind` and sorts by other fields.
 # `owner_key` and `name_key` are the names of a repository in lower case.
 CONTROL_MAPPING: Final = {
     "repository_id": _KEYWORD,
@@ -96,8 +98,9 @@ ARRIVALS_MAPPING: Final = {
     "finished_at": _LONG,
 }
 
-# The counts of an arrival on a UTC day, and the sums of days that retention has reached. Durations
-# are in microseconds; they are doubles, because the sum of many may not fit into 64 bits.
+# The counts of an arrival on a UTC day, the sums of days that retention has reached, and the tables
+# of past days of the event log. Durations are in microseconds; they are doubles, because the sum of
+# many may not fit into 64 bits.
 DAYS_MAPPING: Final = {
     "repository_id": _KEYWORD,
     "kind": _KEYWORD,
@@ -207,7 +210,7 @@ class Layout:
 
     @property
     def control(self) -> str:
-        """The index of the store document, repositories and application keys."""
+        """The index of the kinds of documents that `CONTROL_MAPPING` names."""
         return f"{self.prefix}-control"
 
     @property
@@ -232,12 +235,12 @@ class Layout:
 
     @property
     def days(self) -> str:
-        """The index of daily counts, one document for each arrival and day."""
+        """The index of counts by day: of arrivals, of past days, and of the event log."""
         return f"{self.prefix}-days"
 
     @property
     def changes(self) -> str:
-        """The index of changes of health, one document for each."""
+        """The index of changes of health, and of days with flaky verdicts."""
         return f"{self.prefix}-changes"
 
     @property

@@ -19,7 +19,7 @@ from indexing.store.elasticsearch.client.scanning import groups_body, scan, scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.dirty_markers import mark_runs
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
-from indexing.store.elasticsearch.derived.runs import ResultsOfRun
+from indexing.store.elasticsearch.derived.runs import ResultsOfRun, results_query
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.repositories import read_removal
 from indexing.timestamps import DAY_MICROSECONDS
@@ -210,7 +210,7 @@ async def _find_places(
     async for buckets in scan_groups(
         cluster.connection,
         layout.executions,
-        _query_of(routing, runs, retention),
+        results_query(routing, runs, retention),
         _GROUPED,
         size=_ROWS_A_PAGE,
         routing=routing,
@@ -238,7 +238,7 @@ def counts_search(
     cluster: Cluster, routing: str, runs: Collection[str], retention: Retention
 ) -> Search:
     """Return the search for the first page of counts, for use with `read_counts`."""
-    query = _query_of(routing, runs, retention)
+    query = results_query(routing, runs, retention)
     body = groups_body(query, _GROUPED, size=_GROUPS_A_PAGE, within=_WITHIN)
     return Search(cluster.layout.executions, body, routing)
 
@@ -259,7 +259,7 @@ async def read_counts(
     async for buckets in scan_groups(
         cluster.connection,
         layout.executions,
-        _query_of(routing, runs, retention),
+        results_query(routing, runs, retention),
         _GROUPED,
         size=_GROUPS_A_PAGE,
         routing=routing,
@@ -325,8 +325,3 @@ def _day_of(bucket: Mapping[str, Any]) -> int:
 
 def _id_of_day(arrival: str, day: int) -> str:
     return f"{arrival}-{day}"
-
-
-def _query_of(routing: str, runs: Collection[str], retention: Retention) -> dict[str, Any]:
-    filters = [{"term": {"repository_id": routing}}, {"terms": {"run": [*runs]}}]
-    return {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}

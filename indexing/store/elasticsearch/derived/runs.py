@@ -21,6 +21,7 @@ from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.dirty_markers import mark_after, mark_before
+from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
 
 _TESTS_A_PAGE: Final = 5_000
@@ -43,6 +44,12 @@ async def find_failed(
     places = [Place(cluster.layout.runs, run, routing) for run in runs]
     found = await cluster.connection.get_many(places, timeouts=timeouts)
     return failed_of(found)
+
+
+def results_query(routing: str, runs: Collection[str], retention: Retention) -> dict[str, Any]:
+    """Return the query for the results of these runs."""
+    filters = [{"term": {"repository_id": routing}}, {"terms": {"run": [*runs]}}]
+    return {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +106,7 @@ async def _turn(
     retention: Retention,
 ) -> None:
     """Store the new state of a run, unless another process has judged it in the meantime."""
-    query = _query_of(routing, [run], retention)
+    query = results_query(routing, [run], retention)
     marked = await mark_before(cluster, routing, await _find_tests(cluster, routing, query))
     source = {
         "repository_id": routing,
@@ -125,11 +132,6 @@ def _is_failure(results: ResultsOfRun) -> bool:
     return is_infrastructure_failure(results.passed, results.failed)
 
 
-def _query_of(routing: str, runs: Sequence[str], retention: Retention) -> dict[str, Any]:
-    filters = [{"term": {"repository_id": routing}}, {"terms": {"run": list(runs)}}]
-    return {"bool": {"filter": filters, "must_not": retention.hidden("finished_at")}}
-
-
 async def _count(
     cluster: Cluster, routing: str, runs: Sequence[str], retention: Retention
 ) -> dict[str, ResultsOfRun]:
@@ -139,13 +141,13 @@ async def _count(
         some = runs[start : start + _RUNS_AT_ONCE]
         within = {
             "conclusions": {"terms": {"field": "conclusion"}},
-            "last": {"max": {"field": "finished_at"}},
+            "last": {"max": {"field": TIME}},
         }
         terms = {"terms": {"field": "run", "size": len(some)}, "aggs": within}
         body = {
             "size": 0,
             "track_total_hits": False,
-            "query": _query_of(routing, some, retention),
+            "query": results_query(routing, some, retention),
             "aggs": {"runs": terms},
         }
         answer = await cluster.connection.search(

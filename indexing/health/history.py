@@ -24,6 +24,7 @@ from indexing.health.lasting_verdicts import (
 )
 from indexing.health.merging import InexactMergeError
 from indexing.health.rollups import DailyRollup, Job, KeptVerdict
+from indexing.health.status import WORST_FIRST
 from indexing.health.thresholds import LIVE_FOR, WINDOW
 from indexing.health.window import LIVE_MICROSECONDS
 from indexing.models.tests import HealthStatus
@@ -35,9 +36,7 @@ LIVE_DAYS: Final = LIVE_FOR.days
 KEPT_DAYS: Final = 800
 
 _VERSION: Final = 1
-_WORST_FIRST: Final = tuple(
-    status.value for status in (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
-)
+_WORST_FIRST: Final = tuple(status.value for status in WORST_FIRST)
 
 
 class Change(NamedTuple):

@@ -23,7 +23,7 @@ from indexing.timestamps import from_microseconds
 SHOWN_JOBS: Final = 200
 SHOWN_TEXT_LENGTH: Final = 500_000
 
-_WORST_FIRST: Final = (
+_ORDER_OF_JOBS: Final = (
     HealthStatus.BROKEN,
     HealthStatus.FLAKY,
     HealthStatus.UNKNOWN,
@@ -63,7 +63,7 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
                 verdicts=_list_verdicts(rollup, start),
             )
         )
-    jobs.sort(key=lambda job: _WORST_FIRST.index(job.health_status))
+    jobs.sort(key=lambda job: _ORDER_OF_JOBS.index(job.health_status))
     status, _ = find_worst(live)
     return HealthReport(status, _cut_jobs(jobs), len(jobs))
 

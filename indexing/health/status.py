@@ -27,7 +27,8 @@ _PASSED: Final = Outcome.PASSED
 _FAILED: Final = Outcome.FAILED
 # With at most this many failures and results that stood alone, no rule makes a sequence flaky.
 _TOLERATED: Final = min(FLAKY_CHANGES, NEAR_DAYS, ALONE_DAYS) - 1
-_WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
+# The statuses of live sequences. They are never unknown.
+WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
 
 def find_worst(judged: Iterable[tuple[HealthStatus, T]]) -> tuple[HealthStatus, T | None]:
@@ -35,7 +36,7 @@ def find_worst(judged: Iterable[tuple[HealthStatus, T]]) -> tuple[HealthStatus, 
     found: dict[HealthStatus, T] = {}
     for status, state in judged:
         found.setdefault(status, state)
-    for status in _WORST_FIRST:
+    for status in WORST_FIRST:
         if status in found:
             return status, found[status]
     return HealthStatus.UNKNOWN, None

@@ -22,7 +22,7 @@ Value = str | int | bool | None
 # Well below one megabyte, the common default limit of web servers.
 REQUEST_MAX_BYTES: Final = 768 * 1024
 
-_NANOSECONDS: Final = 1_000
+_NANOSECONDS_A_MICROSECOND: Final = 1_000
 # The times of a span are unsigned nanoseconds since 1970 in 64 bits, which end in the year 2554.
 _MAX_NANOSECONDS: Final = 2**64 - 1
 
@@ -160,7 +160,7 @@ def _lacks_message(execution: Execution) -> bool:
 
 
 def _end_of(execution: Execution) -> int:
-    return to_microseconds(execution.finished_at) * _NANOSECONDS
+    return to_microseconds(execution.finished_at) * _NANOSECONDS_A_MICROSECOND
 
 
 def _to_attributes(values: dict[str, Value]) -> list[KeyValue]:

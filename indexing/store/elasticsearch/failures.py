@@ -15,10 +15,12 @@ from indexing.models.failures import (
     FailureQuery,
 )
 from indexing.models.paging import Anchor, Page
+from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
-from indexing.store.elasticsearch.listed_executions import FIELDS, any_of, is_test_known, row_of
+from indexing.store.elasticsearch.listed_executions import FIELDS, row_of
+from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import from_microseconds
 
 _ORDER: Final = ("finished_at", "execution_id")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from indexing.models.executions import Conclusion
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
-from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
-from indexing.store.elasticsearch.client.places import Place
+from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import slices_between
+from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import from_microseconds, to_microseconds
 
 # The time determines the slice, so id and time are unique together.
@@ -65,15 +64,6 @@ async def list_executions(
     return page
 
 
-async def is_test_known(cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID) -> bool:
-    """Return whether the repository has that test."""
-    routing = routing_of(repository)
-    (found,) = await cluster.connection.get_many(
-        [Place(cluster.layout.tests, str(test_id), routing, ("repository_id",))]
-    )
-    return found is not None and found.source["repository_id"] == routing
-
-
 def slices_of(cluster: Cluster, start: datetime, end: datetime) -> str:
     """Return the indices of the time range; naming no others makes a search cheaper."""
     names = slices_between(start, end)
@@ -81,11 +71,6 @@ def slices_of(cluster: Cluster, start: datetime, end: datetime) -> str:
         return cluster.layout.executions
     # Each name is a pattern, because a month without executions has no index.
     return ",".join(cluster.layout.executions_of(f"{name}*") for name in names)
-
-
-def any_of(fields: Mapping[str, Iterable[str]]) -> list[dict[str, Any]]:
-    """Build the clauses that each field has one of its values; without values, any will do."""
-    return [{"terms": {field: [*values]}} for field, values in fields.items() if values]
 
 
 def _query_of(query: ExecutionQuery, retention: Retention) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from indexing.models.executions import Run
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
 from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.run_counts import SHARED
 from indexing.store.elasticsearch.derived.runs import find_failed
-from indexing.store.elasticsearch.listed_executions import any_of
 from indexing.timestamps import from_microseconds
 
 _ORDER: Final = (TIME, "arrival")

@@ -113,6 +113,15 @@ class StoredTest:
         return replace(self, health=replace(self.health, **gone)) if gone else self
 
 
+async def is_test_known(cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID) -> bool:
+    """Return whether the repository has that test."""
+    routing = routing_of(repository)
+    (found,) = await cluster.connection.get_many(
+        [Place(cluster.layout.tests, str(test_id), routing, ("repository_id",))]
+    )
+    return found is not None and found.source["repository_id"] == routing
+
+
 async def get_test(
     cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID
 ) -> TestDetail | None:

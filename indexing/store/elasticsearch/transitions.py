@@ -28,8 +28,9 @@ from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.changes import OF_SEQUENCE
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
-from indexing.store.elasticsearch.listed_executions import is_test_known, slices_of
+from indexing.store.elasticsearch.listed_executions import slices_of
 from indexing.store.elasticsearch.repositories import find_repository
+from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import DAY_MICROSECONDS, from_microseconds, moment_or_none, to_microseconds
 
 _ORDER: Final = ("at", "place")

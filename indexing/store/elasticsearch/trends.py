@@ -10,6 +10,7 @@ from typing import Any, Final
 from indexing.health.window import end_of_day
 from indexing.models.executions import Conclusion
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
+from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.changes import FLAKY, OF_TEST
@@ -17,8 +18,9 @@ from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.past_days import PAST, SUMMED
 from indexing.store.elasticsearch.derived.run_counts import OF_RUN
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.listed_executions import any_of, is_test_known, slices_of
+from indexing.store.elasticsearch.listed_executions import slices_of
 from indexing.store.elasticsearch.repositories import find_repository
+from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import DAY_MICROSECONDS, EPOCH
 
 # More than the longest range has days.

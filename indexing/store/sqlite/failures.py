@@ -19,8 +19,9 @@ from indexing.models.failures import (
     FailureQuery,
 )
 from indexing.models.paging import Anchor, Page
+from indexing.store.sqlite.clauses import any_of
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.listed_executions import COLUMNS, any_of, row_of
+from indexing.store.sqlite.listed_executions import COLUMNS, row_of
 from indexing.store.sqlite.tests import find_test
 from indexing.timestamps import from_microseconds, to_microseconds
 

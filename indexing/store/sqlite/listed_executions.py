@@ -11,6 +11,7 @@ import orjson
 
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
+from indexing.store.sqlite.clauses import any_of
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, CONCLUSIONS, NO_PULL_NUMBER, NO_URL
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.tests import find_test
@@ -61,17 +62,6 @@ def _find_identities(
     text, values = any_of({"pipeline_name": pipelines, "job_name": jobs})
     rows = connection.execute(f"SELECT id FROM identities WHERE test = ?{text}", (test, *values))
     return [row[0] for row in rows]
-
-
-def any_of(columns: dict[str, Sequence[Any]]) -> tuple[str, list[Any]]:
-    """Build the condition that each column has one of its values; without values, any will do."""
-    text = ""
-    given: list[Any] = []
-    for column, values in columns.items():
-        if values:
-            text += f" AND {column} IN ({', '.join('?' * len(values))})"
-            given += values
-    return text, given
 
 
 def _read(

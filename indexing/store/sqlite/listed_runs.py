@@ -12,9 +12,9 @@ from typing import Any, Final
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
 from indexing.models.paging import Anchor, Page
+from indexing.store.sqlite.clauses import any_of
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, NO_PULL_NUMBER, NO_URL
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.listed_executions import any_of
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.run_days import add_days, count_days_again
 from indexing.timestamps import from_microseconds, to_microseconds

@@ -23,9 +23,9 @@ from indexing.models.transitions import (
     stored_states,
 )
 from indexing.names import RepositoryName
+from indexing.store.sqlite.clauses import any_of
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, NO_PULL_NUMBER
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.listed_executions import any_of
 from indexing.store.sqlite.rollups import find_default_branch
 from indexing.store.sqlite.tests import find_test
 from indexing.timestamps import DAY_MICROSECONDS, from_microseconds, moment_or_none, to_microseconds

@@ -7,7 +7,7 @@ import uuid
 from typing import Final
 
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
-from indexing.store.sqlite.listed_executions import any_of
+from indexing.store.sqlite.clauses import any_of
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.rollups import read_final_until
 from indexing.store.sqlite.tests import find_test

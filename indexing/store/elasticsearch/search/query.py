@@ -11,7 +11,7 @@ matcher (`indexing.globs`) then drops the rows that do not match.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
@@ -32,6 +32,7 @@ from indexing.models.tests import (
     TestSort,
     number_statuses,
 )
+from indexing.store.elasticsearch.client.clauses import any_of
 
 # The fields that patterns are matched with.
 NAME: Final = "key"
@@ -200,16 +201,14 @@ def with_filters(
     prepared = prepared or Prepared()
     filters: list[Mapping[str, Any]] = [
         *names,
-        *_any_of("pipeline_name", query.pipelines),
-        *_any_of("job_name", query.jobs),
+        *any_of({"pipeline_name": query.pipelines, "job_name": query.jobs}),
     ]
     if query.health is not None:
         filters.append({"terms": {"health_status": number_statuses(query.health)}})
     if prepared.files is not None:
         filters.append(prepared.files)
     excluded: list[Mapping[str, Any]] = [
-        *_any_of("pipeline_name", query.pipelines_excluded),
-        *_any_of("job_name", query.jobs_excluded),
+        *any_of({"pipeline_name": query.pipelines_excluded, "job_name": query.jobs_excluded})
     ]
     if names_excluded:
         excluded.append(names_clause(names_excluded, routing))
@@ -371,8 +370,3 @@ def cost_of(pattern: str) -> float:
 def _shortest(pattern: str) -> int:
     """Return the length of the shortest matching name."""
     return len(pattern) - pattern.count("*")
-
-
-def _any_of(field: str, values: Iterable[str]) -> Iterable[Mapping[str, Any]]:
-    given = list(values)
-    return [{"terms": {field: given}}] if given else []

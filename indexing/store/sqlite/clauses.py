@@ -1,0 +1,17 @@
+"""The conditions of statements that several lists and counts share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def any_of(columns: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
+    """Build the condition that each column has one of its values; without values, any will do."""
+    text = ""
+    given: list[Any] = []
+    for column, values in columns.items():
+        if values:
+            text += f" AND {column} IN ({', '.join('?' * len(values))})"
+            given += values
+    return text, given

@@ -103,7 +103,7 @@ def _skipping() -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except (Exception, pytest.fail.Exception) as error:
         if _GUARD.refused:
             # The tests that share a fixture all get the error of its first failure.
             error.add_note(SKIPPED)

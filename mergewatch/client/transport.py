@@ -348,4 +348,6 @@ def _explain(error: Exception) -> str:
         return f"it answered {error.status} {error.message}"
     if isinstance(error, aiohttp.ClientPayloadError):
         return "its response was cut off"
+    if isinstance(error, TimeoutError) and not str(error):
+        return "it did not answer in time"
     return str(error)

@@ -118,7 +118,7 @@ async def test_a_stream_that_does_not_begin_is_given_up_like_any_request(
     # The last response does not end, as if the rest came byte by byte.
     async with asyncio.timeout(TIMEOUT / 2):
         async with serving_bytes(*[cut] * MAX_ATTEMPTS) as (client, heads):
-            with pytest.raises(UnreachableError):
+            with pytest.raises(UnreachableError, match="did not answer in time"):
                 await anext(client.export_events(REPOSITORY).pages())
         assert len(heads) == MAX_ATTEMPTS
         async with serving_bytes(*[refusal] * MAX_ATTEMPTS) as (client, heads):

@@ -41,7 +41,8 @@ class Arrivals:
 
     To read the next events, continue from `until`: no earlier event is missing. `is_all` is true if
     these were all events so far. If it is false, there may still be none: those that were read are
-    of other repositories. `until` is before the position of the read if a clock was put back.
+    of other repositories. If a clock was put back, there are none either, and `until` is earlier
+    than the position of the read.
     """
 
     rows: tuple[Arrival, ...]

@@ -57,7 +57,7 @@ class Subscription:
     def __init__(self, repository: RepositoryName, position: ArrivalKey) -> None:
         self.repository = repository
         self.repository_id = derive_repository_id(repository)
-        # Everything up to this place was sent before the stream was attached.
+        # Events up to this place are left out: they were sent before the stream was attached.
         self.position = position
         self.is_cut_off = False
         self._batches: deque[Batch] = deque()
@@ -191,9 +191,10 @@ class ArrivalHub:
             self.polls += 1
             found = await self._read(self._position)
             if found.until < self._position:
+                # A clock was put back: what arrives now has earlier places than what was sent.
                 for streams in self._subscriptions.values():
                     for subscription in streams:
-                        subscription.position = found.until
+                        subscription.position = min(subscription.position, found.until)
             # No `await` until the position is set: a stream that attaches itself gets all later
             # events, or learns that it has to read on by itself.
             by_repository: dict[bytes, list[Arrival]] = {}

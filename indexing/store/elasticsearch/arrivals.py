@@ -8,10 +8,12 @@ stamp. The writer then writes them again with a new stamp, which lies in the fut
 second write is probably slow too.
 
 So readers miss no event as long as the clocks of the processes differ by less than the other half.
-They may see an event twice that was written again. No position is ahead of the clock, unless that
-was put back since: then readers go on from what is settled by then. One gap is left: if the process
-is killed or the cluster fails between a slow write and the second one, readers may have passed the
-first stamp.
+They may see an event twice that was written again. One gap is left: if the process is killed or the
+cluster fails between a slow write and the second one, readers may have passed the first stamp.
+
+A reader's position was settled when it was read. If it is not settled any more, the clock was put
+back. The reader then starts again from what is settled, because new events have earlier stamps than
+its position.
 """
 
 from __future__ import annotations
@@ -152,8 +154,7 @@ async def list_arrivals(
     cluster: Cluster, after: ArrivalKey, limit: int, among: Collection[RepositoryName] | None
 ) -> Arrivals:
     settled = _settled()
-    if after.sequence > _now():
-        # What arrives from now on has stamps before this position.
+    if after.sequence > settled:
         return Arrivals((), ArrivalKey(settled), is_all=False)
     retention = await cluster.control.read_retention()
     filters: list[dict[str, Any]] = [{"range": {STAMP: {"gte": after.sequence, "lte": settled}}}]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from indexing.errors import StoreUnavailableError
-from indexing.models.arrivals import ArrivalKey
+from indexing.identifiers import derive_repository_id
+from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.streaming import hub
+from service.streaming.event_ids import EventIds
 from service.streaming.hub import Batch, Subscription
 from tests.builders import GADGETS, WIDGETS, make_event
 from tests.service.front_door import FrontDoor
@@ -114,6 +117,32 @@ async def test_a_stream_of_another_repository_misses_nothing_of_a_poll_in_progre
             await door.store.write_events([make_event(1, repository=GADGETS)])
             goes_on.set()
             assert await stream.ids(1) == [1]
+
+
+async def test_a_clock_that_is_put_back_costs_a_slow_reader_no_queued_event() -> None:
+    repository_id = derive_repository_id(WIDGETS)
+    rows = [Arrival(ArrivalKey(at), repository_id, "x", b"{}") for at in (985, 996)]
+    answers = [
+        Arrivals((rows[0],), ArrivalKey(990), is_all=True),
+        Arrivals((rows[1],), ArrivalKey(997), is_all=True),
+        Arrivals((), ArrivalKey(992), is_all=False),
+    ]
+    position = ArrivalKey(980)
+
+    async def read(after: ArrivalKey, *_: Any) -> Arrivals:
+        nonlocal position
+        position = after
+        return answers.pop(0) if answers else Arrivals((), after, is_all=True)
+
+    reader: Any = SimpleNamespace(list_arrivals=read)
+    polled = hub.ArrivalHub(reader, EventIds(b"secret", "store"), lambda: False)
+    stream = Subscription(WIDGETS, position)
+    assert polled.attach(stream)
+    await until(lambda: not answers and position == ArrivalKey(992))
+    assert [await stream.receive(1), await stream.receive(1)] == [
+        hub.make_batch([row], polled.ids).text for row in rows
+    ]
+    await polled.close()
 
 
 async def test_many_streams_cost_one_poll(door: FrontDoor) -> None:

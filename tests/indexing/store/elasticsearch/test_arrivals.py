@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from indexing.models.arrivals import MOST_BYTES
+from indexing.models.arrivals import MOST_BYTES, ArrivalKey
 from indexing.store.elasticsearch import arrivals
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
@@ -187,3 +187,15 @@ async def test_a_read_takes_two_searches_at_most(
     assert len(sent) == searches
     # As many as one request asks for, or as fit.
     assert len(found.rows) == (1 if characters > MOST_BYTES else 58)
+
+
+async def test_a_position_that_is_not_settled_any_more_is_set_back(
+    store: ElasticsearchStore,
+) -> None:
+    position = ArrivalKey(time.time_ns() // 1_000)
+    found = await store.list_arrivals(position, 10)
+    assert (found.rows, found.is_all) == ((), False)
+    assert found.until < position
+    following = await store.list_arrivals(found.until, 10)
+    assert following.is_all
+    assert following.until >= found.until

@@ -108,9 +108,7 @@ class CodeHost:
         )
         if isinstance(found, Finding):
             decision = AccessDecision(found, now)
-            self._cache.keep(name, decision)
-            if found is Finding.BAD_CREDENTIAL:
-                self._cache.keep(of_token, decision)
+            self._cache.keep(of_token if found is Finding.BAD_CREDENTIAL else name, decision)
             return decision
         if found.limited:
             until = now + timedelta(seconds=found.seconds)

@@ -19,7 +19,7 @@ from service.auth.code_host.decisions import (
 )
 from service.cache.backend import CacheBackend
 
-# About 15,000 decisions: the tokens of an hour of a busy CI, which has a new one for every job.
+# About 8,000 decisions: the tokens of an hour of a busy CI, which has a new one for every job.
 MAX_BYTES: Final = 16 * 1024 * 1024
 _DECISION_SIZE: Final = 100
 
@@ -59,7 +59,14 @@ class AccessCache:
         return _newest(self._grants.find(name), self._refusals.find(name))
 
     async def find(self, name: str, now: datetime) -> AccessDecision | None:
-        """Return the newest decision: of this process if it is fresh, else of any process."""
+        """Return the newest decision: of this process if it is fresh, else of any process.
+
+        Decisions from before a clock was put back are forgotten.
+        """
+        for held in (self._grants, self._refusals):
+            decision = held.find(name)
+            if decision is not None and decision.is_ahead(now):
+                held.drop(name)
         here = self.find_here(name)
         if here is not None and here.is_fresh(now):
             return here
@@ -69,7 +76,7 @@ class AccessCache:
         if payload is None:
             return here
         shared = unpack_decision(payload)
-        if _newest(here, shared) is shared:
+        if not shared.is_ahead(now) and _newest(here, shared) is shared:
             self._keep_here(name, shared)
         return self.find_here(name)
 
@@ -80,13 +87,9 @@ class AccessCache:
         self._backend.put(_cache_name(name), (), pack_decision(decision), seconds)
 
     def _keep_here(self, name: str, decision: AccessDecision) -> None:
-        held, other = self._grants, self._refusals
-        if decision.finding is not Finding.READABLE:
-            held, other = other, held
+        held = self._grants if decision.finding is Finding.READABLE else self._refusals
         deadline = time.monotonic() + OUTAGE_LIFETIME.total_seconds()
         held.keep(name, decision, _DECISION_SIZE, deadline)
-        # Its time may be later, if the clock has been put back since.
-        other.drop(name)
 
 
 def _newest(one: AccessDecision | None, other: AccessDecision | None) -> AccessDecision | None:

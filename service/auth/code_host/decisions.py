@@ -92,18 +92,19 @@ class AccessDecision:
 
     def is_fresh(self, now: datetime) -> bool:
         """Whether the decision can be used without another request to the host."""
-        return self._began(now) and now < self.until
+        return not self.is_ahead(now) and now < self.until
 
     def outlasts(self, now: datetime) -> bool:
         """Whether it stays valid during an outage of the host: a grant does, for some minutes."""
         return (
             self.finding is Finding.READABLE
-            and self._began(now)
+            and not self.is_ahead(now)
             and now < self.requested_at + OUTAGE_LIFETIME
         )
 
-    def _began(self, now: datetime) -> bool:
-        return self.requested_at <= now + _CLOCK_SLACK
+    def is_ahead(self, now: datetime) -> bool:
+        """Whether its clock was put back since, so that nobody knows how old it is."""
+        return self.requested_at > now + _CLOCK_SLACK
 
 
 def is_valid_in_path(name: RepositoryName) -> bool:

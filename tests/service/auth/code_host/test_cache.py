@@ -10,7 +10,7 @@ from redis.asyncio import Redis as Client
 
 from service.auth.code_host.decisions import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFETIME
 from service.config.settings import Settings
-from tests.builders import NOON
+from tests.builders import GADGETS, NOON
 from tests.servers.redis import Redis
 from tests.service.auth.code_host.tokens import TOKEN, status
 from tests.service.conftest import open_door
@@ -110,6 +110,21 @@ async def test_a_grant_of_a_clock_that_was_ahead_does_not_come_back_after_a_refu
     assert await status(door) == refused
     door.clock.now = NOON + GRANT_LIFETIME
     assert await status(door) == refused
+
+
+async def test_a_grant_of_a_clock_that_was_ahead_is_forgotten_for_every_repository(
+    door: FrontDoor, host: SourceHost
+) -> None:
+    await door.store.ensure_repository(GADGETS)
+    host.add("acme/gadgets", TOKEN)
+    gadgets = operations("acme", "gadgets")
+    door.clock.now = NOON + GRANT_LIFETIME
+    assert await status(door, target=gadgets["quarantines"]) == 200
+    door.clock.now = NOON
+    del host.readable[TOKEN]
+    assert (await status(door), await status(door, target=gadgets["events"])) == (403, 403)
+    door.clock.now = NOON + GRANT_LIFETIME
+    assert await status(door, target=gadgets["events"]) == 403
 
 
 async def test_processes_share_decisions_by_redis(

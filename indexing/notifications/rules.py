@@ -19,6 +19,8 @@ from indexing.models.tests import HealthStatus
 # Within this time after a notification about the health of a test, or about its quarantine, no
 # second one about the same is sent.
 QUIET: Final = timedelta(days=1)
+# By how much the clocks of two processes may differ.
+CLOCKS_DIFFER: Final = timedelta(minutes=5)
 # How long before the expiry of a quarantine webhooks are notified of it.
 EXPIRING_WITHIN: Final = timedelta(days=1)
 
@@ -90,9 +92,9 @@ def type_of_change(before: HealthStatus, after: HealthStatus) -> NotificationTyp
 def is_quiet(last: datetime | None, now: datetime) -> bool:
     """Return whether the last notification is so recent that another one is suppressed.
 
-    One that is dated further ahead comes from a wrong clock, and would suppress all until then.
+    One that is dated far ahead comes from a wrong clock, and would suppress others until then.
     """
-    return last is not None and abs(now - last) < QUIET
+    return last is not None and -CLOCKS_DIFFER < now - last < QUIET
 
 
 def plan_notification(noticed: Noticed, status: HealthStatus, now: datetime) -> Noticed:

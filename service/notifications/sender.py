@@ -272,7 +272,7 @@ class NotificationSender:
         if receiver.failures:
             _log.info("notifications are sent again", extra={"webhook": str(webhook.id)})
         receiver.failures = receiver.refusals = 0
-        receiver.down_since = None
+        receiver.failed_at = receiver.down_since = None
         receiver.alone = max(0, receiver.alone - count)
 
     def _write(self, webhook: Webhook, part: Sequence[Notification]) -> Message:

@@ -35,6 +35,23 @@ async def test_a_receiver_that_failed_is_tried_again_after_its_pause(
     assert receiver.names == ["hinge"]
 
 
+async def test_a_receiver_that_works_again_does_not_wait(store: Store) -> None:
+    await add_webhook(store)
+    await break_tests(store, ["hinge"])
+    receiver, clock = Scripted(Result.FAILED), Clock()
+    sender = NotificationSender(store, receiver, clock=clock)
+    for _ in range(10):
+        await sender.look()
+        clock.now += LONGEST_PAUSE
+    receiver.result = Result.SENT
+    await sender.look()
+    # Back into the last pause.
+    clock.now -= LONGEST_PAUSE - timedelta(seconds=1)
+    await break_tests(store, ["door"], after(hours=1))
+    await sender.look()
+    assert receiver.names == ["hinge", "door"]
+
+
 @pytest.mark.parametrize("step", STEPS)
 async def test_one_process_sends_at_a_time(store: Store, step: timedelta) -> None:
     await add_webhook(store)

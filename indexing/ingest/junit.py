@@ -145,7 +145,7 @@ async def ingest_reports(
 
 @dataclass(slots=True)
 class _Batch:
-    """Executions to write together: `size` of them; `text` is as in `BATCH_TEXT`."""
+    """Executions to write together: `size` of them; `BATCH_TEXT` says what `text` counts."""
 
     repository: RepositoryName
     results: dict[Run, list[Execution]] = field(default_factory=dict)

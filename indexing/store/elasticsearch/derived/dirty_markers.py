@@ -208,8 +208,9 @@ async def narrow_to_failed(
 ) -> list[DirtyMarker]:
     """Let each marker with failed tests name these alone; return the other markers.
 
-    The marker keeps its id: a refresh that is reading markers would not find a new one that sorts
-    before those that it has read. A marker whose change is in progress stays as it is.
+    The marker keeps its id, because markers are read in the order of their ids: a refresh that is
+    reading them would miss one with a new id before its place. A marker whose change is in progress
+    stays as it is.
     """
     others, operations = [], []
     for marker in handled:

@@ -11,6 +11,7 @@ import pytest
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch import search_generations
+from indexing.store.elasticsearch.indices import filling
 from indexing.store.elasticsearch.indices.creation import create_index
 from indexing.store.elasticsearch.indices.filling import restore_settings
 from indexing.store.elasticsearch.store import ElasticsearchStore
@@ -157,9 +158,10 @@ async def test_nobody_waits_for_a_generation_that_another_rebuild_has_deleted(
     async def delete() -> None:
         await ask(store, "DELETE", f"/{generation}")
 
+    # Longer than the client waits: that would be an error.
+    monkeypatch.setattr(filling, "_REPLICAS_WAIT", "10m")
     run_before(store, monkeypatch, lambda target, _: "/_cluster/health/" in target, delete)
-    async with asyncio.timeout(10):
-        await restore_settings(cluster.connection, generation)
+    await restore_settings(cluster.connection, generation)
     assert len(await indices_of(store, "identities")) == 1
 
 

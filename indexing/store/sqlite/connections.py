@@ -27,7 +27,7 @@ from indexing.fairness import FairSemaphore, acquire_within, current_tenant
 from indexing.store.pace import Pace
 from indexing.store.sqlite.driver_errors import translated_errors
 from indexing.store.sqlite.own_writes import OwnWrites, end_snapshot
-from indexing.store.sqlite.reading_connections import InterruptibleConnection, ReadingConnection
+from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
 from indexing.store.sqlite.search.rows import add_functions
 from indexing.store.sqlite.slow_read import ReadInterruptedError, SlowRead, Work

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 from indexing.errors import UnknownRepositoryError
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
-from indexing.store.sqlite.reading_connections import ReadingConnection
 
 REPOSITORY_COLUMNS = (
     "owner, name, default_branch, flaky_detection, auto_quarantine,"
@@ -27,6 +27,32 @@ def find_repository(connection: sqlite3.Connection, name: RepositoryName) -> Rep
 def list_repositories(connection: sqlite3.Connection) -> list[Repository]:
     rows = connection.execute(f"SELECT {REPOSITORY_COLUMNS} FROM repositories ORDER BY key")
     return [repository_of(row) for row in rows]
+
+
+class InterruptibleConnection(sqlite3.Connection):
+    """A connection whose reads can be interrupted between two statements too.
+
+    SQLite interrupts only the statement that runs at that moment. It might never stop a read of
+    many short statements.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Called before each statement; it raises an error if the read must end.
+        self.check: Callable[[], None] | None = None
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        if self.check is not None:
+            self.check()
+        return super().execute(sql, parameters)
+
+
+class ReadingConnection(InterruptibleConnection):
+    """A read-only connection that caches the ids of repositories, which never change."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.repository_ids: dict[str, int] = {}
 
 
 def find_repository_id(connection: sqlite3.Connection, name: RepositoryName) -> int | None:

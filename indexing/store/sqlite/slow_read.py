@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from indexing.errors import StoreUnavailableError
-from indexing.store.sqlite.reading_connections import InterruptibleConnection
+from indexing.store.sqlite.repositories import InterruptibleConnection
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from indexing.store.sqlite.reading_connections import InterruptibleConnection
+from indexing.store.sqlite.repositories import InterruptibleConnection
 from indexing.store.sqlite.slow_read import ReadInterruptedError, SlowRead
 
 

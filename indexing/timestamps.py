@@ -32,13 +32,12 @@ _PLAIN: Final = re.compile(
 _WHOLE_SECONDS: Final = len("2026-01-31T12:00:00Z")
 
 
-def lasts(since: datetime, length: timedelta, now: datetime) -> bool:
-    """Return whether less than `length` has passed since that moment.
+def lasts(since: datetime | None, length: timedelta, now: datetime) -> bool:
+    """Return whether less than `length` has passed since that moment; false without a moment.
 
-    A moment in the future was read from a clock that has been put back since: it does not last
-    until that clock comes there again.
+    A moment in the future was read from a clock that has been put back: its time counts as over.
     """
-    return since <= now < since + length
+    return since is not None and since <= now < since + length
 
 
 def parse_timestamp(text: str) -> datetime:

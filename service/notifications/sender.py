@@ -23,6 +23,7 @@ from indexing.models.notifications import Notification, Webhook, WebhookFormat
 from indexing.store.notifications import NotificationStore
 from indexing.timestamps import lasts
 from service.context import Clock, utc_now
+from service.leases import ProcessLease
 from service.notifications.delivery import Attempt, Result
 from service.notifications.messages import Message, make_slack, make_standard
 
@@ -83,7 +84,7 @@ class _Receiver:
 
     def waits(self, now: datetime) -> bool:
         """Return whether nothing is sent to it yet."""
-        return self.failed_at is not None and lasts(self.failed_at, self.pause, now)
+        return lasts(self.failed_at, self.pause, now)
 
 
 class NotificationSender:
@@ -102,16 +103,14 @@ class NotificationSender:
         self._delivery = delivery
         self._dashboard_url = dashboard_url
         self._clock = clock
-        self._owner = uuid.uuid4().hex
-        self._held_at: datetime | None = None
-        # Whether the lease was ever asked for: a call that was cancelled may have taken it.
-        self._may_hold = False
+        self._lease = ProcessLease(
+            store, LEASE, length=LEASE_FOR, renewed_every=RENEWED_EVERY, clock=clock
+        )
         self._swept_at: datetime | None = None
         self._receivers: dict[uuid.UUID, _Receiver] = {}
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
         # Fair: waiting tasks get their turns in the order of their coming.
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._renewing = asyncio.Lock()
         self._is_ending = False
         # Whether the log has a warning that the store fails.
         self._has_warned = False
@@ -128,11 +127,7 @@ class NotificationSender:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-            if self._may_hold:
-                # The lease ends by itself if the store is down.
-                with suppress(MergewatchError, OSError, TimeoutError):
-                    async with asyncio.timeout(LAST_WRITE_SECONDS):
-                        await self._store.release_lease(LEASE, self._owner)
+            await self._lease.release(LAST_WRITE_SECONDS)
 
     async def _try_to_look(self) -> None:
         """Look once. Log one warning for each outage of the store, and one line at its end."""
@@ -157,7 +152,7 @@ class NotificationSender:
         """
         self._drop_finished()
         now = self._clock()
-        is_sweep_due = self._swept_at is None or not lasts(self._swept_at, SWEEP_EVERY, now)
+        is_sweep_due = not lasts(self._swept_at, SWEEP_EVERY, now)
         waiting = await self._store.find_waiting()
         if not waiting and not is_sweep_due:
             return
@@ -167,7 +162,7 @@ class NotificationSender:
         if is_sweep_due:
             # Also without webhooks, and without the lease: several processes may do it.
             await self._store.drop_orphans()
-        if not webhooks or not await self._holds_lease():
+        if not webhooks or not await self._lease.hold():
             # Only the process that sends checks for expiring quarantines.
             self._swept_at = now
             return
@@ -193,16 +188,6 @@ class NotificationSender:
                     extra={"webhook": str(webhook_id)},
                 )
 
-    async def _holds_lease(self) -> bool:
-        # Two renewals at once would conflict, as if another process held the lease.
-        async with self._renewing:
-            now = self._clock()
-            if self._held_at is None or not lasts(self._held_at, RENEWED_EVERY, now):
-                self._may_hold = True
-                held = await self._store.hold_lease(LEASE, self._owner, now, now + LEASE_FOR)
-                self._held_at = now if held else None
-            return self._held_at is not None
-
     async def _send_waiting(self, webhook: Webhook) -> None:
         """Send until nothing is waiting or a request fails, in turns with the other webhooks."""
         receiver = self._receivers.setdefault(webhook.id, _Receiver())
@@ -218,7 +203,7 @@ class NotificationSender:
     async def _send_for_a_turn(self, webhook: Webhook, receiver: _Receiver) -> bool:
         """Return true if there is nothing to send for now, false if only the turn is over."""
         began_at = self._clock()
-        while not receiver.waits(self._clock()) and await self._holds_lease():
+        while not receiver.waits(self._clock()) and await self._lease.hold():
             batch = await self._store.list_outbox(webhook.id, BATCH)
             if not batch:
                 return True
@@ -240,7 +225,7 @@ class NotificationSender:
         try:
             # However slow the store is, a turn sends one message.
             while len(sent) < len(batch) and (not sent or lasts(began_at, TURN, self._clock())):
-                if not await self._holds_lease():
+                if not await self._lease.hold():
                     return
                 if not lasts(checked_at, RECHECKED_EVERY, self._clock()):
                     # What was sent is still in the outbox, unless all of it was removed.

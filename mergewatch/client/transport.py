@@ -29,10 +29,11 @@ from mergewatch.client.proxies import find_proxy
 from mergewatch.client.retries import MAX_ATTEMPTS, RETRIED_STATUSES, seconds_to_wait
 
 # Ample: a batch of results is normally stored within two seconds, and a page takes less to read.
-TIMEOUT: Final = aiohttp.ClientTimeout(total=60, connect=10)
+ATTEMPT_SECONDS: Final = 60.0
+TIMEOUT: Final = aiohttp.ClientTimeout(total=ATTEMPT_SECONDS, connect=10)
 
-# While the service has no event to send, it sends a comment every 15 seconds. Before a stream
-# begins, `TIMEOUT` applies.
+# While the service has no event to send, it sends a comment every 15 seconds. A stream has to begin
+# within `ATTEMPT_SECONDS`.
 STREAM_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=10, sock_read=60)
 
 # Ample: a page has at most 100 rows, and the largest are events of 1 MiB.
@@ -188,7 +189,7 @@ class Transport:
     async def _open_once(
         self, target: URL, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse | _Refusal:
-        end = None if TIMEOUT.total is None else asyncio.get_running_loop().time() + TIMEOUT.total
+        end = asyncio.get_running_loop().time() + ATTEMPT_SECONDS
         try:
             async with asyncio.timeout_at(end):
                 response = await self._session.get(

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
-from aiohttp import ClientTimeout
 
 from mergewatch.client import (
     AsyncClient,
@@ -111,7 +110,7 @@ async def test_a_stream_that_is_refused_is_a_problem(door: FrontDoor, client: As
 
 async def test_a_stream_that_does_not_begin_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     # Long enough for the rest of an attempt on a busy machine.
-    monkeypatch.setattr(transport, "TIMEOUT", ClientTimeout(total=4))
+    monkeypatch.setattr(transport, "ATTEMPT_SECONDS", 4)
     monkeypatch.setattr(transport, "MAX_ATTEMPTS", 1)
     # The last response does not end, as if the rest came byte by byte.
     async with asyncio.timeout(TIMEOUT / 2):

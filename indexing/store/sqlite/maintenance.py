@@ -10,8 +10,9 @@ import orjson
 
 from indexing.store.interface import StoreIdentity, StoreStatus
 from indexing.store.sqlite.arrivals import note_given
-from indexing.store.sqlite.events import PRUNED_BEFORE
+from indexing.store.sqlite.events import PRUNED_BEFORE, read_pruned_before
 from indexing.store.sqlite.job_runs import drop_results
+from indexing.store.sqlite.meta import write_number
 from indexing.store.sqlite.removal import delete_executions
 from indexing.store.sqlite.rollups import finish_days
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
@@ -103,11 +104,9 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
 
 def _note_pruned(connection: sqlite3.Connection, number: int) -> None:
     """Note that rows before that time, in microseconds, may be gone."""
-    connection.execute(
-        "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2"
-        " WHERE CAST(CAST(value AS TEXT) AS INTEGER) < ?3",
-        (PRUNED_BEFORE, str(number).encode(), number),
-    )
+    known = read_pruned_before(connection)
+    if known is None or known < number:
+        write_number(connection, PRUNED_BEFORE, number)
 
 
 def rebuild_derived(connection: sqlite3.Connection) -> tuple[int, int]:

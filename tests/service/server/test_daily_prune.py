@@ -53,15 +53,21 @@ async def write_old_results(store: Store) -> None:
     await store.write_results(WIDGETS, {run: make_executions(run, results, DUE - YEAR)})
 
 
-async def test_the_store_is_pruned_at_its_time(store: Store, clock: Clock) -> None:
-    await write_old_results(store)
-    daily = DailyPrune(store, AT, clock=clock)
+async def begin_at_its_time(daily: DailyPrune, store: Store, clock: Clock) -> PruneRun:
+    """Look before the time, when no run begins, and at that time; return the run."""
     await daily.look()
     assert await store.get_prune_run() is None
     clock.now = DUE
     await daily.look()
     run = await store.get_prune_run()
     assert run is not None
+    return run
+
+
+async def test_the_store_is_pruned_at_its_time(store: Store, clock: Clock) -> None:
+    await write_old_results(store)
+    daily = DailyPrune(store, AT, clock=clock)
+    run = await begin_at_its_time(daily, store, clock)
     assert (run.began_at, run.events, run.executions) == (DUE, 0, 2)
     assert run.ended_at is not None
     assert (await store.get_status()).executions == 0
@@ -76,12 +82,7 @@ async def test_a_clock_that_was_ahead_at_the_start_puts_no_run_off(
     clock.now = DUE + YEAR
     daily = DailyPrune(store, AT, clock=clock)
     clock.now = DUE - timedelta(hours=1)
-    await daily.look()
-    assert await store.get_prune_run() is None
-    clock.now = DUE
-    await daily.look()
-    run = await store.get_prune_run()
-    assert run is not None
+    run = await begin_at_its_time(daily, store, clock)
     assert run.began_at == DUE
 
 

@@ -46,8 +46,8 @@ _AHEAD: Final = 2
 # time.
 _ATTEMPTS: Final = 4
 
-# How many events the first request of a read asks for, and the most that the next one asks for. A
-# response is held as a whole, and what does not fit is read again.
+# How many events the first request of a read asks for, and the most that each further one asks for.
+# A response is held as a whole, and what does not fit is read again.
 _FIRST_EVENTS: Final = 8
 _MORE_EVENTS: Final = 50
 
@@ -180,14 +180,15 @@ async def list_arrivals(
 
     asked = min(limit, _FIRST_EVENTS)
     found = await read(after, asked)
-    if len(found) == asked:
+    while len(found) == asked < limit:
         size = sum(len(row.body) for row in found)
-        # As many as fit if they are as long as the first ones.
+        # As many as fit if they are as long as those before them.
         fitting = (MOST_BYTES - size) * asked // max(size, 1)
         more = min(limit - asked, _MORE_EVENTS, fitting)
-        if more > 0:
-            found += await read(found[-1].key, more)
-            asked += more
+        if more <= 0:
+            break
+        found += await read(found[-1].key, more)
+        asked += more
     rows, fit = take_fitting(found, MOST_BYTES)
     is_all = fit and len(rows) < asked
     until = max(ArrivalKey(settled), after, *(row.key for row in rows)) if is_all else rows[-1].key

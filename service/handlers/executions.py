@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Final
 
 import orjson
@@ -11,9 +12,10 @@ from aiohttp import web
 from indexing.models.executions import Conclusion
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
+from service.context import CONTEXT
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page, read_present
 from service.handlers.row_stream import RowStream, stream_rows
-from service.handlers.time_range import choose_range
+from service.handlers.time_range import choose_range, find_range_errors
 from service.http.path_params import TEST_ID
 from service.http.raw_response import headers_of
 from service.middleware.response_cache import find_row_format, respond_uncached
@@ -34,9 +36,10 @@ _COLUMNS: Final = tuple(ExecutionAnswer().fields)
 
 async def list_executions(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/executions."""
-    opened = open_list(request, EXECUTIONS)
+    now = request.app[CONTEXT].clock()
+    opened = open_list(request, EXECUTIONS, partial(find_range_errors, now=now))
     parameters, reader = opened.parameters, opened.context.reader
-    time_range = opened.position.time_range or choose_range(parameters, opened.context.clock())
+    time_range = opened.position.time_range or choose_range(parameters, now)
     query = ExecutionQuery(
         repository=opened.repository,
         test_id=uuid.UUID(request.match_info[TEST_ID.name]),

@@ -13,6 +13,7 @@ from indexing.names import RepositoryName
 from service.cache.answers import Answer, make_answer
 from service.context import CONTEXT, REPOSITORY, Context
 from service.http import problems
+from service.http.query_string import FindErrors, find_none
 from service.http.route import ListRoute
 from service.pagination.cursor import Ends, KeyCodec, Position, TimeRange
 from service.pagination.paginator import ListQuery, Paginator, links, start_paginator
@@ -59,8 +60,10 @@ class OpenList(NamedTuple, Generic[K]):
         )
 
 
-def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
-    """Read the parameters of a request for a page.
+def open_list(
+    request: web.Request, endpoint: ListEndpoint[K], find_errors: FindErrors = find_none
+) -> OpenList[K]:
+    """Read the parameters of a request for a page; `find_errors` is as in `start_paginator`.
 
     Raises:
         Problem: as `start_paginator` does.
@@ -77,6 +80,7 @@ def open_list(request: web.Request, endpoint: ListEndpoint[K]) -> OpenList[K]:
         repository,
         endpoint.keys,
         within,
+        find_errors,
     )
     anchor = Anchor(position.key, position.backward)
     return OpenList(

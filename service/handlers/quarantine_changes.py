@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -71,9 +72,7 @@ async def add_decoded_quarantine(request: web.Request, value: Any) -> web.Respon
     """Quarantine the test that a decoded body names."""
     context, repository = request.app[CONTEXT], request[REPOSITORY]
     now = context.clock()
-    wanted = _check(value)
-    if wanted.expires_at is not None and wanted.expires_at <= now:
-        raise problems.invalid([FieldError("body", "expires_at", "must be in the future")])
+    wanted = _check(value, now)
     try:
         quarantine, is_new = await context.writer.add_quarantine(
             repository, replace(wanted, actor=_actor_of(request[PRINCIPAL])), now
@@ -112,18 +111,25 @@ def _parse(content: bytes) -> Iterator[Any]:
         raise BodyError(f"the request body is not JSON: {error}") from error
 
 
-def _check(value: Any) -> QuarantineRequest:
+def _check(value: Any, now: datetime) -> QuarantineRequest:
     if not isinstance(value, dict):
         raise problems.malformed("the request body must be a JSON object")
+    errors: list[FieldError] = []
+    members: dict[str, Any]
     try:
-        return QuarantineRequest(**_BODY.load(value))
+        members = _BODY.load(value)
     except ValidationError as error:
-        raise problems.invalid(
-            [
-                FieldError("body", str(name), "; ".join(map(str, messages)))
-                for name, messages in error.messages_dict.items()
-            ]
-        ) from error
+        members = dict(error.valid_data or {})
+        errors += (
+            FieldError("body", str(name), "; ".join(map(str, messages)))
+            for name, messages in error.messages_dict.items()
+        )
+    expires_at = members.get("expires_at")
+    if expires_at is not None and expires_at <= now:
+        errors.append(FieldError("body", "expires_at", "must be in the future"))
+    if errors:
+        raise problems.invalid(errors)
+    return QuarantineRequest(**members)
 
 
 def _actor_of(principal: Principal) -> Actor:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from service.http import problems
 from service.http.field_errors import FieldError
 from service.pagination.cursor import TimeRange
 from service.schemas.limits import MAX_RANGE_DAYS, RANGE_DAYS
@@ -24,15 +23,19 @@ def choose_range(parameters: Mapping[str, Any], now: datetime) -> TimeRange:
 
     Without `end`, the whole current minute is included, so that requests within it share an entity
     tag.
-
-    Raises:
-        Problem: 422 for a range that is too long.
     """
     end: datetime | None = parameters["end"]
     next_minute = now.replace(second=0, microsecond=0) + _MINUTE
-    found = TimeRange.fill_in(parameters["start"], end, next_minute, DEFAULT_RANGE)
-    longest = MAX_RANGE if end is not None else MAX_RANGE + _SLACK
-    if found.end - found.start > longest:
-        detail = f"must be at most {MAX_RANGE_DAYS} days before the end of the range"
-        raise problems.invalid([FieldError("query", "start", detail)])
-    return found
+    return TimeRange.fill_in(parameters["start"], end, next_minute, DEFAULT_RANGE)
+
+
+def find_range_errors(parameters: Mapping[str, Any], now: datetime) -> list[FieldError]:
+    """Return the error of a range that is too long; none if one of its bounds is invalid."""
+    if not {"start", "end"} <= parameters.keys():
+        return []
+    found = choose_range(parameters, now)
+    longest = MAX_RANGE if parameters["end"] is not None else MAX_RANGE + _SLACK
+    if found.end - found.start <= longest:
+        return []
+    detail = f"must be at most {MAX_RANGE_DAYS} days before the end of the range"
+    return [FieldError("query", "start", detail)]

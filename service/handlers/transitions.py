@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -13,7 +14,7 @@ from indexing.models.transitions import Transition, TransitionKey, TransitionQue
 from service.cache.answers import Answer, canonical_page, filters_of, make_answer
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
-from service.handlers.time_range import choose_range
+from service.handlers.time_range import choose_range, find_range_errors
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import TEST_ID
@@ -32,9 +33,10 @@ _filters: Final = filters_of(TransitionQuery)
 
 async def list_transitions(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/health-transitions."""
-    opened = open_list(request, TRANSITIONS)
+    now = request.app[CONTEXT].clock()
+    opened = open_list(request, TRANSITIONS, partial(find_range_errors, now=now))
     parameters, reader = opened.parameters, opened.context.reader
-    time_range = opened.position.time_range or choose_range(parameters, opened.context.clock())
+    time_range = opened.position.time_range or choose_range(parameters, now)
     query = TransitionQuery(
         opened.repository,
         time_range.start,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -17,7 +18,7 @@ from indexing.store.series import OF_EXECUTIONS, read_series, read_test_series
 from service.cache.answers import Answer, filters_of, make_answer
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.parameters import read_parameters
-from service.handlers.time_range import choose_range
+from service.handlers.time_range import choose_range, find_range_errors
 from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.path_params import STAT, TEST_ID, TEST_STAT
@@ -35,11 +36,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 async def get_stats(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/stats/{stat}."""
-    parameters, ignored = read_parameters(request, _QUERY)
     stat = Stat(request.match_info[STAT.name])
     now = request.app[CONTEXT].clock()
-    if stat not in OF_EXECUTIONS:
-        _refuse_filters(parameters)
+
+    def find_errors(parameters: Mapping[str, Any]) -> list[FieldError]:
+        found = [] if stat in OF_EXECUTIONS else _find_filters(parameters)
+        return found + find_range_errors(parameters, now)
+
+    parameters, ignored = read_parameters(request, _QUERY, find_errors)
     query = make_day_query(request[REPOSITORY], parameters, now)
 
     async def read() -> Answer:
@@ -54,11 +58,12 @@ async def get_stats(request: web.Request) -> web.StreamResponse:
 
 async def get_test_stats(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/stats/{stat}."""
-    parameters, ignored = read_parameters(request, _QUERY)
+    context = request.app[CONTEXT]
+    now = context.clock()
+    parameters, ignored = read_parameters(request, _QUERY, partial(find_range_errors, now=now))
     stat = TestStat(request.match_info[TEST_STAT.name])
     test_id = uuid.UUID(request.match_info[TEST_ID.name])
-    context = request.app[CONTEXT]
-    query = make_day_query(request[REPOSITORY], parameters, context.clock())
+    query = make_day_query(request[REPOSITORY], parameters, now)
 
     async def read() -> Answer:
         series = await read_test_series(context.reader, stat, query, test_id)
@@ -84,12 +89,11 @@ def make_day_query(
     )
 
 
-def _refuse_filters(parameters: Mapping[str, Any]) -> None:
+def _find_filters(parameters: Mapping[str, Any]) -> list[FieldError]:
+    """Return an error for each filter that a series of tests does not have."""
     detail = "is not for this series: it counts tests, whatever jobs they run in"
-    errors = [
+    return [
         FieldError("query", name, detail)
         for name in ("job_name", "pipeline_name")
-        if parameters[name]
+        if parameters.get(name)
     ]
-    if errors:
-        raise problems.invalid(errors)

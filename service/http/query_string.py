@@ -6,7 +6,7 @@ webargs is not used on purpose: it would only add a loader.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -41,6 +41,15 @@ _SHORT_VALUE: Final = 200
 _ENCODED: Final = re.compile("[%+]")
 # A percent sign that encodes nothing is one of them.
 _NOT_URI: Final = re.compile(r"[^!$&'()*+,\-./0-9:;=?@A-Z_a-z~%]|%(?![0-9A-Fa-f]{2})")
+
+
+# Returns the errors of valid parameters that depend on more than them, such as the time.
+FindErrors = Callable[[Mapping[str, Any]], Collection[FieldError]]
+
+
+def find_none(_parameters: Mapping[str, Any]) -> Collection[FieldError]:
+    """Return no errors."""
+    return ()
 
 
 class Piece(NamedTuple):

@@ -21,8 +21,10 @@ from service.http.query_string import (
     CURSOR_FIELD,
     INCLUDE_FIELD,
     PER_PAGE_FIELD,
+    FindErrors,
     Piece,
     encode_raw,
+    find_none,
     load,
     name_ignored,
     split,
@@ -113,11 +115,13 @@ def start_paginator(
     repository: RepositoryName,
     codec: KeyCodec[K],
     within: str = "",
+    find_errors: FindErrors = find_none,
 ) -> tuple[ListQuery, Paginator[K], Position[K]]:
     """Read the parameters of a list; return them, their paginator, and the position of the page.
 
     Page size and `include` are not bound to the cursor: they may change between pages. `within`
     names the part of the repository that the list is about; the cursor is bound to it, too.
+    `find_errors` finds the errors of a first page that the schema cannot find.
 
     Raises:
         Problem: 422 that names every wrong parameter, the cursor too; 409 for a cursor of another
@@ -139,6 +143,8 @@ def start_paginator(
             errors.append(FieldError("query", CURSOR_FIELD, str(error)))
         except OtherStoreError:
             elsewhere = True
+    if position.time_range is None:
+        errors += find_errors(query.parameters)
     if errors:
         raise problems.invalid(errors)
     if elsewhere:

@@ -136,6 +136,7 @@ async def test_another_owner_can_neither_add_nor_remove_nor_see(door: FrontDoor,
         ({"test_name": "t", "reason": "x", "expires_at": 7}, {"expires_at"}),
         ({"test_name": "t", "reason": "x", "expires_at": "2026-09-01T12:00:00Z"}, {"expires_at"}),
         ({"test_name": "t", "reason": "x", "expires_at": "2026-09-02T12:00:00"}, {"expires_at"}),
+        ({"expires_at": "2026-09-01T12:00:00Z"}, {"test_name", "reason", "expires_at"}),
     ],
 )
 async def test_every_wrong_member_is_named(

@@ -13,7 +13,10 @@ from tests.service.handlers.test_failures import HINGE as FAILURES
 from tests.service.handlers.test_failures import fail
 from tests.service.handlers.test_groups import GROUPS
 from tests.service.handlers.test_health_reports import HINGE as HEALTH
+from tests.service.handlers.test_transitions import TRANSITIONS
 from tests.service.handlers.test_trends import STATS
+
+OF_TEST = EXECUTIONS.removesuffix("/executions")
 
 
 @pytest_asyncio.fixture(autouse=True, scope="module", loop_scope="module")
@@ -75,6 +78,27 @@ async def test_each_wrong_parameter_of_a_series_is_named(
     shared_door: FrontDoor, target: str, wrong: list[tuple[str, str]]
 ) -> None:
     assert (await shared_door.get(f"{STATS}/{target}")).wrong_fields == wrong
+
+
+TOO_LONG = "start=2020-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("target", "wrong"),
+    [
+        (f"{EXECUTIONS}?{TOO_LONG}&conclusion=flaky&cursor=x", ["conclusion", "cursor", "start"]),
+        (f"{TRANSITIONS}?{TOO_LONG}&health_status=ill", ["health_status", "start"]),
+        (f"{STATS}/executions?{TOO_LONG}&job_name=%00", ["job_name", "start"]),
+        (f"{STATS}/total_tests?{TOO_LONG}&job_name=unit", ["job_name", "start"]),
+        (f"{STATS}/total_tests?pipeline_name=ci&end=now", ["end", "pipeline_name"]),
+        (f"{OF_TEST}/stats/flaky_count?{TOO_LONG}&job_name=%00", ["job_name", "start"]),
+    ],
+)
+async def test_a_range_that_is_too_long_is_named_with_all_else(
+    shared_door: FrontDoor, target: str, wrong: list[str]
+) -> None:
+    answer = await shared_door.get(target)
+    assert sorted(answer.wrong_fields) == [("query", name) for name in wrong]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ class QuarantineBody(Schema):
         allow_none=True,
         metadata={
             "description": "A branch, or a pattern with * and ?; all branches without it.",
+            "minLength": 1,
             "maxLength": MAX_VALUE_LENGTH,
         },
     )

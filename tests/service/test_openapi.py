@@ -161,6 +161,17 @@ async def test_the_bounds_of_the_interface_are_in_it(document: dict[str, Any]) -
     assert [p["name"] for p in search if p["required"]] == ["owner", "repository_name", "test_name"]
 
 
+async def test_a_quarantine_without_a_member_that_may_be_absent_omits_it(
+    document: dict[str, Any],
+) -> None:
+    schema = {"$ref": "#/components/schemas/QuarantineBody", **document}
+    valid = {"test_name": "t", "reason": "flaps"}
+    for name in ("branch", "owner"):
+        assert OAS31Validator(schema).is_valid({**valid, name: None})
+        # The service refuses it.
+        assert not OAS31Validator(schema).is_valid({**valid, name: ""})
+
+
 async def test_patterns_mean_the_same_to_clients(document: dict[str, Any]) -> None:
     """They are those of ECMA-262, which match anywhere in a text."""
 

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,9 @@ KEPT_CASES: Final = 20_000
 REPORT_MAX_CASES: Final = 5_000_000
 
 _CENSUS_SHARDS: Final = 64
+
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 _Case = ReportCase | RefusedCase
@@ -76,7 +79,7 @@ class ReportFile:
         with _as_report_errors():
             with _open(path) as (stream, status):
                 head = stream.read(SMALL_REPORT_BYTES + 1)
-            modified_at = from_microseconds(status.st_mtime_ns // 1000)
+            modified_at = read_file_time(status.st_mtime_ns)
             if len(head) <= SMALL_REPORT_BYTES:
                 census = _take_census(io.BytesIO(head), keep=KEPT_CASES)
                 return cls(path, modified_at, hashlib.sha256(head).digest(), head, census)
@@ -121,6 +124,17 @@ class ReportFile:
                 ordinal = seen.get(case.test_name, 0)
                 seen[case.test_name] = ordinal + 1
             yield case, ordinal
+
+
+def read_file_time(nanoseconds: int) -> datetime:
+    """Return the time of a file, or the nearest one within the years 1 to 9999.
+
+    Some file systems, such as tmpfs, store times outside of these years.
+    """
+    try:
+        return from_microseconds(nanoseconds // 1000)
+    except OverflowError:
+        return _LAST if nanoseconds > 0 else _FIRST
 
 
 class _HashedStream:

@@ -7,6 +7,8 @@ import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import pytest
 
@@ -23,6 +25,7 @@ from indexing.ingest.report_files import ReportFile
 from indexing.junit.cases import ReportError
 from indexing.models.executions import Run
 from indexing.store.interface import Store
+from indexing.timestamps import format_timestamp
 from tests.builders import NOON, WIDGETS, after, make_run
 from tests.indexing.ingest.reports import (
     REPORT,
@@ -32,6 +35,9 @@ from tests.indexing.ingest.reports import (
     request_for,
     write_report,
 )
+
+# A folder of most Linux systems whose file system stores any time.
+SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the tests make a folder of their own there
 
 
 async def test_a_report_is_written_once_and_unchanged_ever_after(
@@ -212,6 +218,26 @@ async def test_a_case_without_any_usable_time_is_refused(
     assert refused[0].line == 2
     assert "no usable time" in refused[0].reason
     assert "--started-at" in refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "year"), [(2**39 * 10**9, 9999), (-(2**39) * 10**9, 1), (0, 1970)]
+)
+def test_a_file_has_a_time_whatever_its_file_system_says(nanoseconds: int, year: int) -> None:
+    found = report_files.read_file_time(nanoseconds)
+    assert found.year == year
+    assert format_timestamp(found).startswith(f"{year:04}-")
+
+
+@pytest.mark.skipif(not SHARED_MEMORY.is_dir(), reason="needs a tmpfs")
+async def test_a_report_of_a_year_that_no_date_has_is_refused(store: Store) -> None:
+    with TemporaryDirectory(dir=SHARED_MEMORY) as folder:
+        paths = [write_report(Path(folder, f"{name}.xml"), name) for name in ("odd", "even")]
+        for path, modified in zip(paths, (2**39, 1_700_000_000), strict=True):
+            os.utime(path, (modified, modified))
+        count, refused = await ingest(store, *[request_for(path, at=None) for path in paths])
+    assert count == IngestCount(read=2, written=1, refused=1)
+    assert "no usable time" in refused[0].reason
 
 
 @pytest.mark.parametrize("started_at", [datetime(1970, 1, 1, tzinfo=UTC), after(days=1.001)])

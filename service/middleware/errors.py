@@ -31,11 +31,10 @@ from service.routes import name_operation
 
 # UUIDs, ULIDs and trace ids. An underscore is left out, so that no application key passes.
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9.\-]{1,64}")
-
-
-_LENGTH: Final = 32
+# The length of the ids that are made here.
+_ID_LENGTH: Final = 32
 # One call for many random bytes costs as much as a call for a few.
-_MADE_AT_ONCE: Final = 256
+_IDS_MADE_AT_ONCE: Final = 256
 
 _INGEST_IS_OFF: Final = "ingest over HTTP is off: the operator can set MERGEWATCH_INGEST=true"
 # The statuses of an unknown path, and of a known path without this method.
@@ -51,9 +50,9 @@ _log = logging.getLogger(__name__)
 
 def _make_ids() -> Iterator[str]:
     while True:
-        text = secrets.token_hex(_MADE_AT_ONCE * _LENGTH // 2)
-        for start in range(0, len(text), _LENGTH):
-            yield text[start : start + _LENGTH]
+        text = secrets.token_hex(_IDS_MADE_AT_ONCE * _ID_LENGTH // 2)
+        for start in range(0, len(text), _ID_LENGTH):
+            yield text[start : start + _ID_LENGTH]
 
 
 # Lazy: workers that are forked before the first id is made draw random bytes of their own.
@@ -98,22 +97,11 @@ def handle_errors(run_shielded: RunShielded, *, ingest: bool) -> Layer:
         async def answer(request: BaseRequest) -> StreamResponse:
             try:
                 return await handler(request)
-            except Problem as problem:
+            except Exception as error:  # noqa: BLE001 - any error becomes a problem response
+                problem = explain(request, error, _log)
+                if not ingest and isinstance(error, web.HTTPException):
+                    _explain_no_ingest(request, problem)
                 return _respond(request, problem)
-            except StaleKeyError:
-                return _respond(request, problems.stale_cursor())
-            except StoreUnavailableError as error:
-                _log.warning("store unavailable", extra={"reason": str(error)})
-                return _respond(request, problems.store_unavailable())
-            except web.HTTPException as error:
-                return _respond(request, _explain(request, error, ingest=ingest))
-            except Exception:  # noqa: BLE001 - any error becomes a problem response
-                # Not the path itself: it may hold a key that somebody pasted.
-                _log.exception(
-                    "unhandled error",
-                    extra={"method": request.method, "route": _find_route(request)},
-                )
-                return _respond(request, problems.generic(500))
 
         return answer_any
 
@@ -131,23 +119,36 @@ def _respond(request: BaseRequest, problem: Problem) -> web.Response:
     return problems.response(problem)
 
 
+def explain(request: BaseRequest, error: Exception, log: logging.Logger) -> Problem:
+    """Return the problem of an error that a handler raised; log it unless the client caused it."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, StaleKeyError):
+        return problems.stale_cursor()
+    if isinstance(error, StoreUnavailableError):
+        log.warning("store unavailable", extra={"reason": str(error)})
+        return problems.store_unavailable()
+    if isinstance(error, web.HTTPException):
+        return problems.from_http_exception(error)
+    # Not the path itself: it may hold a key that somebody pasted.
+    about = {"method": request.method, "route": _find_route(request)}
+    log.error("unhandled error", exc_info=error, extra=about)
+    return problems.generic(500)
+
+
 def _find_route(request: BaseRequest) -> str | None:
     """Return the path template of the request's route."""
     resource = request.match_info.route.resource if isinstance(request, web.Request) else None
     return None if resource is None else resource.canonical
 
 
-def _explain(request: BaseRequest, error: web.HTTPException, *, ingest: bool) -> Problem:
-    """Return the problem for a request that no route accepts."""
-    problem = problems.from_http_exception(error)
-    if (
-        not ingest
-        and error.status in _UNROUTED
-        and name_operation(request.method, request.raw_path)
-        in (Operation.SEND_EVENTS.value, Operation.SEND_TRACES.value)
+def _explain_no_ingest(request: BaseRequest, problem: Problem) -> None:
+    """Say in a problem that uploads are turned off, if that is why no route accepts the request."""
+    if problem.status in _UNROUTED and name_operation(request.method, request.raw_path) in (
+        Operation.SEND_EVENTS.value,
+        Operation.SEND_TRACES.value,
     ):
         problem.detail = _INGEST_IS_OFF
-    return problem
 
 
 def choose_request_id(headers: Mapping[str, str]) -> str:

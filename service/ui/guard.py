@@ -10,14 +10,13 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from indexing.errors import StaleKeyError, StoreUnavailableError
+from indexing.errors import StoreUnavailableError
 from service.auth.principal import Principal
 from service.cache.confirmed import CacheUnavailableError
-from service.http import problems
 from service.http.methods import READS
-from service.http.problems import Problem
 from service.http.targets import MAX_TARGET_BYTES, UI_PREFIX
 from service.middleware.admission_control import ADMISSION_CONTROL
+from service.middleware.errors import explain
 from service.middleware.layer import RouteHandler
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.links import ENDED_FIELD, SIGN_IN
@@ -102,23 +101,14 @@ def _sign_in_at(page: PageContext, *asked: str) -> str:
 
 async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
     """Return the page that describes an error."""
-    if isinstance(error, Problem):
-        problem = error
-    elif isinstance(error, StaleKeyError):
-        problem = problems.stale_cursor()
-    elif isinstance(error, CacheUnavailableError):
+    if isinstance(error, CacheUnavailableError):
         _log.warning("sessions unavailable", extra={"reason": str(error)})
         problem = sessions_unavailable()
-    elif isinstance(error, (StoreUnavailableError, TimeoutError)):
-        _log.warning("store unavailable", extra={"reason": str(error)})
-        problem = problems.store_unavailable()
-    elif isinstance(error, web.HTTPException):
-        problem = problems.from_http_exception(error)
     else:
-        resource = page.request.match_info.route.resource
-        route = None if resource is None else resource.canonical
-        _log.exception("unhandled error", extra={"method": page.request.method, "route": route})
-        problem = problems.generic(500)
+        if isinstance(error, TimeoutError):
+            # A page takes long only while the store does.
+            error = StoreUnavailableError(str(error))
+        problem = explain(page.request, error, _log)
     template = "problem_part.html" if page.is_fragment else "problem.html"
     response = await page.show(template, problem.status, problem=problem)
     response.headers.update(problem.headers)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from typing import Final
 
 import orjson
 from aiohttp import web
 
+from indexing.identifiers import read_uuid
 from indexing.models.executions import Conclusion
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
@@ -42,7 +42,7 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
     time_range = opened.position.time_range or choose_range(parameters, now)
     query = ExecutionQuery(
         repository=opened.repository,
-        test_id=uuid.UUID(request.match_info[TEST_ID.name]),
+        test_id=read_uuid(request.match_info[TEST_ID.name]),
         start=time_range.start,
         end=time_range.end,
         branches=parameters["branch"],

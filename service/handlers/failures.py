@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from indexing.identifiers import read_uuid
 from indexing.models.failures import Failure, FailureKey, FailureQuery
 from indexing.models.paging import Anchor, Page
 from service.cache.answers import make_answer
@@ -47,7 +48,7 @@ async def get_failure(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/failures/{failure_id}."""
     context, repository = request.app[CONTEXT], request[REPOSITORY]
     query = FailureQuery(repository, _test_of(request))
-    failure_id = uuid.UUID(request.match_info[FAILURE_ID.name])
+    failure_id = read_uuid(request.match_info[FAILURE_ID.name])
     found = await context.reader.get_failure(query, failure_id, LATEST_EVENTS)
     if found is None:
         raise problems.not_found("failure")
@@ -56,7 +57,7 @@ async def get_failure(request: web.Request) -> web.StreamResponse:
 
 
 def _test_of(request: web.Request) -> uuid.UUID:
-    return uuid.UUID(request.match_info[TEST_ID.name])
+    return read_uuid(request.match_info[TEST_ID.name])
 
 
 def _key_of(row: Failure) -> FailureKey:

@@ -10,6 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
+from indexing.identifiers import read_uuid
 from indexing.models.health_reports import HealthReport
 from service.cache.answers import make_answer
 from service.context import CONTEXT, REPOSITORY
@@ -37,7 +38,7 @@ class _OwnedReport(HealthReport):
 async def get_health(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health."""
     parameters, ignored = read_parameters(request, _QUERY)
-    test_id = uuid.UUID(request.match_info[TEST_ID.name])
+    test_id = read_uuid(request.match_info[TEST_ID.name])
     read = _read_with_owners if OWNERS in parameters.get(INCLUDE_FIELD, ()) else _read
     body = await read(request, test_id)
     if body is None:

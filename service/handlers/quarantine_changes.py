@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -14,7 +13,7 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from indexing.errors import TooManyQuarantinesError
-from indexing.identifiers import derive_test_id
+from indexing.identifiers import derive_test_id, read_uuid
 from indexing.ingest.body_errors import BodyError
 from indexing.models.quarantines import (
     Actor,
@@ -96,7 +95,7 @@ async def add_decoded_quarantine(request: web.Request, value: Any) -> web.Respon
 async def remove_quarantine(request: web.Request) -> web.Response:
     """DELETE /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
     context = request.app[CONTEXT]
-    quarantine_id = uuid.UUID(request.match_info[QUARANTINE_ID.name])
+    quarantine_id = read_uuid(request.match_info[QUARANTINE_ID.name])
     if not await context.writer.remove_quarantine(
         request[REPOSITORY], quarantine_id, context.clock(), _actor_of(request[PRINCIPAL])
     ):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from aiohttp import web
 
-from indexing.identifiers import derive_test_id
+from indexing.identifiers import derive_test_id, read_uuid
 from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
 from service.cache.keys import Kind
@@ -66,7 +65,7 @@ async def list_test_states(request: web.Request) -> web.StreamResponse:
 
 async def get_quarantine(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
-    quarantine_id = uuid.UUID(request.match_info[QUARANTINE_ID.name])
+    quarantine_id = read_uuid(request.match_info[QUARANTINE_ID.name])
     now = request.app[CONTEXT].clock()
     answer = await request[READER].get_quarantine(request[REPOSITORY], quarantine_id, now)
     if answer is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from typing import Final
 
 from aiohttp import web
 
+from indexing.identifiers import read_uuid
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus
 from indexing.models.transitions import Transition, TransitionKey, TransitionQuery
@@ -64,7 +64,7 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
 
 async def list_of_test(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health-transitions."""
-    test_id = uuid.UUID(request.match_info[TEST_ID.name])
+    test_id = read_uuid(request.match_info[TEST_ID.name])
     reader = request.app[CONTEXT].reader
     found = await reader.list_transitions_of_test(request[REPOSITORY], test_id)
     if found is None:

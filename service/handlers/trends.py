@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,6 +11,7 @@ import orjson
 from aiohttp import web
 
 from indexing.health.window import day_of
+from indexing.identifiers import read_uuid
 from indexing.models.trends import DayQuery, Stat, TestStat
 from indexing.names import RepositoryName
 from indexing.store.series import OF_EXECUTIONS, read_series, read_test_series
@@ -62,7 +62,7 @@ async def get_test_stats(request: web.Request) -> web.StreamResponse:
     now = context.clock()
     parameters, ignored = read_parameters(request, _QUERY, partial(find_range_errors, now=now))
     stat = TestStat(request.match_info[TEST_STAT.name])
-    test_id = uuid.UUID(request.match_info[TEST_ID.name])
+    test_id = read_uuid(request.match_info[TEST_ID.name])
     query = make_day_query(request[REPOSITORY], parameters, now)
 
     async def read() -> Answer:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 K = TypeVar("K")
 R = TypeVar("R")
+
+
+class HasKey(Protocol):
+    """A row with its sort key."""
+
+    @property
+    def key(self) -> Any: ...
 
 
 class HasBody(Protocol):

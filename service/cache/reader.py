@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from operator import attrgetter
 from typing import Any, Final, TypeVar, cast
 
 import orjson
@@ -89,9 +88,6 @@ V = TypeVar("V")
 
 Read = Callable[[], Coroutine[Any, Any, Answer | None]]
 Complete = Callable[[TestQuery], Coroutine[Any, Any, TestQuery]]
-
-# The sort keys of a row.
-_key_of: Final = attrgetter("key")
 
 _encode_test: Final = compile_encoder(TestDetailAnswer)
 _encode_quarantine: Final = compile_encoder(QuarantineAnswer, without=QUARANTINE_DETAILS)
@@ -230,7 +226,7 @@ class CachedReader:
                 total = await self._reader.count_matches(completed, MAX_TOTAL + 1)
                 rows = replace(rows, total=min(total, MAX_TOTAL), total_is_exact=total <= MAX_TOTAL)
             body = SEARCH_ENCODERS[query.with_metrics, with_total](rows)
-            ends = pack_ends(page, place_of, IDENTITY_KEYS)
+            ends = pack_ends(page, IDENTITY_KEYS, place_of)
             if now is None:
                 return make_answer(body, ends)
             until = await self._reader.find_next_expiry(query.repository, now)
@@ -259,7 +255,7 @@ class CachedReader:
         async def read() -> Answer:
             page = await self._reader.list_events(query, anchor, limit)
             body = _encode_events(Rows([row.body for row in page.rows], len(page.rows), limit))
-            ends = pack_ends(page, _key_of, EVENT_KEYS)
+            ends = pack_ends(page, EVENT_KEYS)
             until = find_end_of_events(
                 query, bounds, page, now, sees_all=self._session.sees_all_writes
             )
@@ -284,7 +280,7 @@ class CachedReader:
 
         async def read() -> Answer:
             page = await self._reader.list_quarantines(query, anchor, limit)
-            ends = pack_ends(page, _key_of, QUARANTINE_KEYS)
+            ends = pack_ends(page, QUARANTINE_KEYS)
             until = await find_end_of_quarantines(self._reader, query, page)
             if kind is Kind.QUARANTINE_DETAILS:
                 detailed = await add_details(self._reader, query.repository, page.rows)

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from indexing.events.json_text import decode_stored, encode
-from indexing.models.events import EventKey, EventRow
+from indexing.models.events import EventRow
 from service.context import READER
 from service.handlers.event_query import choose_received_range, make_query
 from service.handlers.list_endpoint import ListEndpoint, open_list
@@ -53,7 +53,7 @@ async def list_events(request: web.Request) -> web.StreamResponse:
     if media_type is not None:
         read = partial(context.reader.list_events, query)
         headers = headers_of(ignored=ignored, negotiated=True)
-        rows = RowStream(read, _key_of, _ROWS)
+        rows = RowStream(read, _ROWS)
         return await stream_rows(
             request, opened.query, media_type, headers, LIST.route.operation, rows
         )
@@ -68,10 +68,6 @@ async def list_events(request: web.Request) -> web.StreamResponse:
     # not.
     tagged = (f"previous {ends.has_previous}", f"next {ends.has_next}")
     return respond(request, answer, links, ignored=ignored, negotiated=True, tagged=tagged)
-
-
-def _key_of(row: EventRow) -> EventKey:
-    return row.key
 
 
 def _body_of(row: EventRow) -> bytes:

@@ -58,17 +58,13 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
     media_type = find_row_format(request)
     if media_type is not None:
         headers = headers_of(ignored=opened.query.ignored, negotiated=True)
-        rows = RowStream(read_present(read), _key_of, _ROWS)
+        rows = RowStream(read_present(read), _ROWS)
         return await stream_rows(
             request, opened.query, media_type, headers, EXECUTIONS.route.operation, rows
         )
-    answer = await read_page(opened, EXECUTIONS, read, _key_of, _encode)
+    answer = await read_page(opened, EXECUTIONS, read, _encode)
     links = opened.links(answer.ends, time_range)
     return respond_uncached(request, answer, links, ignored=opened.query.ignored, negotiated=True)
-
-
-def _key_of(row: ListedExecution) -> ExecutionKey:
-    return row.key
 
 
 def _cells_of(row: ListedExecution) -> list[Cell]:

@@ -106,7 +106,6 @@ async def read_page(
     opened: OpenList[K],
     endpoint: ListEndpoint[K],
     read: Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R] | None]],
-    key_of: Callable[[R], K],
     encode: Encoder,
 ) -> Answer:
     """Return one page of an opened list, read by `read`; nothing is cached.
@@ -117,4 +116,4 @@ async def read_page(
     per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
     page = await read_present(read)(opened.anchor, per_page)
     body = encode(Rows(page.rows, len(page.rows), per_page))
-    return make_answer(body, pack_ends(page, key_of, endpoint.keys))
+    return make_answer(body, pack_ends(page, endpoint.keys))

@@ -15,13 +15,7 @@ from marshmallow import ValidationError
 from indexing.errors import TooManyQuarantinesError
 from indexing.identifiers import derive_test_id, read_uuid
 from indexing.ingest.body_errors import BodyError
-from indexing.models.quarantines import (
-    Actor,
-    ActorKind,
-    QuarantineChange,
-    QuarantineChangeKey,
-    QuarantineRequest,
-)
+from indexing.models.quarantines import Actor, ActorKind, QuarantineRequest
 from service.auth.principal import Principal
 from service.context import CONTEXT, PRINCIPAL, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list
@@ -52,7 +46,7 @@ async def list_changes(request: web.Request) -> web.StreamResponse:
     page = await context.reader.list_quarantine_changes(
         opened.repository, context.clock(), opened.anchor, per_page
     )
-    ends = pack_ends(page, _key_of, QUARANTINE_CHANGE_KEYS)
+    ends = pack_ends(page, QUARANTINE_CHANGE_KEYS)
     headers = headers_of(opened.links(ends), ignored=opened.query.ignored)
     return respond_whole(request, headers, _encode_page(Rows(page.rows, len(page.rows), per_page)))
 
@@ -135,7 +129,3 @@ def _actor_of(principal: Principal) -> Actor:
     if principal.key is None:
         return Actor(ActorKind.USER, principal.name)
     return Actor(ActorKind.KEY, principal.key.name, principal.key.id)
-
-
-def _key_of(row: QuarantineChange) -> QuarantineChangeKey:
-    return row.key

@@ -76,9 +76,8 @@ async def _find(
     async def read() -> Answer:
         page = await reader.list_owned(query, Anchor(beside, backward), limit)
         body = _encode(Rows(page.rows, len(page.rows), limit))
-        return make_answer(
-            body, pack_ends(page, lambda row: row.key_in(query.sort), REPOSITORY_KEYS)
-        )
+        ends = pack_ends(page, REPOSITORY_KEYS, lambda row: row.key_in(query.sort))
+        return make_answer(body, ends)
 
     name = query.name and query.name.lower()
     canonical = canonical_page(

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from indexing.models.paging import Anchor, Page
+from indexing.models.paging import Anchor, HasKey, Page
 from service.context import PRINCIPAL, find_access_check
 from service.http import problems
 from service.http.field_errors import FieldError
@@ -23,8 +23,7 @@ from service.streaming.limits import StreamLimit
 from service.streaming.response import BrokenStreamError, StreamedResponse
 from service.streaming.rows import CONTENT_TYPES, RowFormat
 
-K = TypeVar("K")
-R = TypeVar("R")
+R = TypeVar("R", bound=HasKey)
 
 # The size of a page; one page is in memory at a time.
 ROWS_AT_ONCE: Final = 250
@@ -40,11 +39,10 @@ ROW_STREAMS: Final = web.AppKey("row_streams", StreamLimit)
 
 
 @dataclass(frozen=True, slots=True)
-class RowStream(Generic[K, R]):
+class RowStream(Generic[R]):
     """One list as a stream: how its pages are read, and its rows written."""
 
-    read: Callable[[Anchor[K], int], Awaitable[Page[R]]]
-    key_of: Callable[[R], K]
+    read: Callable[[Anchor[Any], int], Awaitable[Page[R]]]
     format: RowFormat[R]
 
 
@@ -54,7 +52,7 @@ async def stream_rows(
     media_type: str,
     headers: CIMultiDict[str],
     operation: Operation,
-    rows: RowStream[K, R],
+    rows: RowStream[R],
 ) -> web.StreamResponse:
     """Return a response that streams all rows of a list as that media type, with these headers.
 
@@ -80,7 +78,7 @@ async def stream_rows(
 
 
 async def _write(
-    rows: RowStream[K, R], page: Page[R], media_type: str, access: LastingAccess
+    rows: RowStream[R], page: Page[R], media_type: str, access: LastingAccess
 ) -> AsyncGenerator[bytes, None]:
     written = rows.format.begin(media_type)
     while True:
@@ -93,5 +91,5 @@ async def _write(
             return
         # A read may return without yielding to the event loop.
         await asyncio.sleep(0)
-        page = await rows.read(Anchor(rows.key_of(page.rows[-1])), ROWS_AT_ONCE)
+        page = await rows.read(Anchor(page.rows[-1].key), ROWS_AT_ONCE)
         written = b""

@@ -11,13 +11,7 @@ import orjson
 from aiohttp import web
 
 from indexing.identifiers import read_uuid
-from indexing.models.tests import (
-    HealthStatus,
-    IdentityKey,
-    TestIdentity,
-    TestQuery,
-    TestSort,
-)
+from indexing.models.tests import HealthStatus, TestIdentity, TestQuery, TestSort
 from indexing.names import RepositoryName
 from service.context import READER, REPOSITORY
 from service.handlers.code_owners import with_files
@@ -49,7 +43,7 @@ async def search_tests(request: web.Request) -> web.StreamResponse:
         query = await with_files(request, query)
         read = partial(opened.context.reader.search_tests, query)
         headers = headers_of(ignored=opened.query.ignored, negotiated=True)
-        rows = RowStream(read, _key_of, _ROWS_WITH_METRICS if query.with_metrics else _ROWS)
+        rows = RowStream(read, _ROWS_WITH_METRICS if query.with_metrics else _ROWS)
         return await stream_rows(
             request, opened.query, media_type, headers, SEARCH.route.operation, rows
         )
@@ -108,10 +102,6 @@ def _find_statuses(parameters: Mapping[str, Any]) -> tuple[HealthStatus, ...] | 
         for status in HealthStatus
         if (not included or status in included) and status not in excluded
     )
-
-
-def _key_of(row: TestIdentity) -> IdentityKey:
-    return row.key
 
 
 def _cells_of(row: TestIdentity) -> list[Cell]:

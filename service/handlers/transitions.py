@@ -48,7 +48,7 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
         return await reader.list_transitions(query, anchor, limit)
 
     async def read_answer() -> Answer:
-        return await read_page(opened, TRANSITIONS, read, _key_of, _encode_page)
+        return await read_page(opened, TRANSITIONS, read, _encode_page)
 
     canonical = canonical_page(
         # Figures by day have keys of the same kind.
@@ -71,7 +71,3 @@ async def list_of_test(request: web.Request) -> web.StreamResponse:
         raise problems.not_found("test")
     answer = make_answer(_encode_test(found))
     return respond_uncached(request, answer, ignored=find_ignored(request))
-
-
-def _key_of(row: Transition) -> TransitionKey:
-    return row.key

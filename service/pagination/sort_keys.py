@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from indexing.identifiers import derive_identity_id
@@ -188,8 +189,10 @@ RUN_KEYS: Final = _moment_keys(RunKey, lambda key: (key.finished_at, key.id))
 TRANSITION_KEYS: Final = _moment_keys(TransitionKey, lambda key: (key.at, key.id))
 
 
-def pack_ends(page: Page[R], place_of: Callable[[R], K], codec: KeyCodec[K]) -> Ends[bytes]:
-    """Return the ends of a page, with packed sort keys."""
+def pack_ends(
+    page: Page[R], codec: KeyCodec[K], place_of: Callable[[R], K] = attrgetter("key")
+) -> Ends[bytes]:
+    """Return the ends of a page; `place_of` returns what is packed of a row: its sort key."""
     if not page.rows:
         return Ends(None, None, page.has_previous, page.has_next)
     first, last = codec.pack(place_of(page.rows[0])), codec.pack(place_of(page.rows[-1]))

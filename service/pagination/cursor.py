@@ -146,19 +146,14 @@ def scope_of(operation: str, repository_key: str, filters: bytes) -> bytes:
     return hashlib.sha256(f"{operation}\0{repository_key}\0".encode() + filters).digest()
 
 
-def write_cursor(signer: CursorSigner, scope: bytes, position: Position[bytes]) -> str:
-    """Turn a position into a cursor of at most `CURSOR_MAX_LENGTH` characters.
-
-    Its key is already packed, by the `KeyCodec` that will read the cursor.
-    """
-    write = make_cursor_writer(signer, scope, position.time_range)
-    return write(position.key, position.backward)
-
-
 def make_cursor_writer(
     signer: CursorSigner, scope: bytes, time_range: TimeRange | None
 ) -> CursorWriter:
-    """Return a function that writes the cursors of a list, which share a time range."""
+    """Return a function that writes the cursors of a list, which share a time range.
+
+    A cursor has at most `CURSOR_MAX_LENGTH` characters. Its key is packed by the `KeyCodec` that
+    will read it.
+    """
     common, beginning = 0, signer.store
     if time_range is not None:
         common = _HAS_TIME_RANGE
@@ -177,8 +172,8 @@ def read_cursor(signer: CursorSigner, scope: bytes, codec: KeyCodec[K], text: st
     """Return the position of a cursor.
 
     Raises:
-        InvalidCursorError: `write_cursor` did not make it with this secret and scope.
-        OtherStoreError: `write_cursor` made it for another store.
+        InvalidCursorError: it was not made with this secret and scope.
+        OtherStoreError: it was made for another store.
     """
     data = _decode(text)
     payload, mac = data[:-_MAC_SIZE], data[-_MAC_SIZE:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,9 +24,9 @@ from service.pagination.cursor import (
     OtherStoreError,
     Position,
     TimeRange,
+    make_cursor_writer,
     read_cursor,
     scope_of,
-    write_cursor,
 )
 from service.pagination.sort_keys import (
     EVENT_KEYS,
@@ -43,8 +42,8 @@ from tests.builders import NOON, WIDGETS
 SIGNER = CursorSigner(b"k" * 32, "store-1")
 SCOPE = scope_of("events", "acme/widgets", b"{}")
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-CURSOR = write_cursor(
-    SIGNER, SCOPE, Position(EVENT_KEYS.pack(EventKey(NOON, 7)), time_range=TimeRange(NOON, NOON))
+CURSOR = make_cursor_writer(SIGNER, SCOPE, TimeRange(NOON, NOON))(
+    EVENT_KEYS.pack(EventKey(NOON, 7)), False
 )
 
 moments = st.datetimes(timezones=st.just(UTC))
@@ -59,7 +58,7 @@ quarantine_keys = st.builds(QuarantineKey, moments, st.uuids())
 
 def round_trip(codec: KeyCodec[Any], position: Position[Any]) -> Position[Any]:
     packed = None if position.key is None else codec.pack(position.key)
-    text = write_cursor(SIGNER, SCOPE, replace(position, key=packed))
+    text = make_cursor_writer(SIGNER, SCOPE, position.time_range)(packed, position.backward)
     assert len(text) <= CURSOR_MAX_LENGTH
     assert set(text) <= set(ALPHABET)
     return read_cursor(SIGNER, SCOPE, codec, text)

@@ -20,6 +20,7 @@ from aiohttp.abc import AbstractAccessLogger
 from aiohttp.web import BaseRequest, StreamResponse
 
 from service.config.settings import LogFormat, LogLevel
+from service.http.response_headers import REQUEST_ID_HEADER
 
 # Set by the error middleware, in the context of each request.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
@@ -122,7 +123,7 @@ class AccessLog(AbstractAccessLogger):
                 "path": mask_path(request.rel_url.raw_path),
                 "status": response.status,
                 "milliseconds": round(time * 1000, 3),
-                "request_id": response.headers.get("X-Request-Id"),
+                "request_id": response.headers.get(REQUEST_ID_HEADER),
             },
         )
 

@@ -19,6 +19,7 @@ from indexing.otlp.requests import JSON, PROTOBUF
 from service.http.problems import PROBLEM_TYPE, TITLES
 from service.http.query_string import IGNORED_HEADER, MAX_NAMES, MORE
 from service.http.raw_response import PRIVATE
+from service.http.response_headers import REQUEST_ID_HEADER
 from service.http.route import ListRoute, Route
 from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
 from service.pagination.paginator import MAX_LINK_BYTES
@@ -61,8 +62,6 @@ from service.schemas.responses import (
 )
 
 OPENAPI_VERSION: Final = "3.1.0"
-_JSON: Final = "application/json"
-
 
 _BINARY: Final = {"type": "string", "format": "binary"}
 # The schema of each media type that a request body may have.
@@ -108,15 +107,15 @@ _WRITE_STATUSES: Final = (400, 403, 404, 413, 414, 415, 417, 422, 429, 503)
 _WITH_RETRY_AFTER: Final = frozenset({429, 503})
 # The headers of every response to a credential, and those of a response that is sent before the
 # credential is checked.
-_EVERYWHERE: Final = ("X-Request-Id", LIMIT_HEADER, POLICY_HEADER)
-_BEFORE: Final = ("X-Request-Id",)
+_EVERYWHERE: Final = (REQUEST_ID_HEADER, LIMIT_HEADER, POLICY_HEADER)
+_BEFORE: Final = (REQUEST_ID_HEADER,)
 _BEFORE_CREDENTIAL: Final = frozenset({414, 417})
 
 # The component of the optional header `ETag` of lists that can be streamed.
 _ETAG_OF_PAGES: Final = "ETag-of-pages"
 
 _HEADERS: Final[Mapping[str, Any]] = {
-    "X-Request-Id": {
+    REQUEST_ID_HEADER: {
         "description": "The id of this request. A well-formed id sent by the client is kept.",
         "required": True,
         "schema": {"type": "string"},
@@ -181,8 +180,6 @@ _IF_NONE_MATCH: Final[Mapping[str, Any]] = {
     "description": "The ETags of the responses that the client holds (RFC 9110, section 13.1.2).",
     "schema": {"type": "string"},
 }
-
-
 _LAST_EVENT_ID: Final[Mapping[str, Any]] = {
     "in": "header",
     "name": LAST_EVENT_ID,
@@ -332,7 +329,7 @@ def _answer(route: Route, headers: Sequence[str]) -> dict[str, Any]:
         "headers": _header_references(headers),
     }
     if route.answer is not None:
-        answer = _response("Success.", route.answer, _JSON, headers)
+        answer = _response("Success.", route.answer, JSON, headers)
     if route.binary_answer is not None:
         answer["content"][route.binary_answer] = {"schema": _BINARY}
     if route.stream_type is not None:
@@ -375,7 +372,7 @@ def _header_references(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _operations_pages() -> dict[str, Any]:
-    well = {"200": _response("Healthy.", "Health", _JSON, ["X-Request-Id", IGNORED_HEADER])}
+    well = {"200": _response("Healthy.", "Health", JSON, [REQUEST_ID_HEADER, IGNORED_HEADER])}
     return {
         "/health/live": {
             "operationId": "getLiveness",

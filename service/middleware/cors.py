@@ -14,6 +14,8 @@ from aiohttp.web import BaseRequest, StreamResponse
 from service.http.query_string import IGNORED_HEADER
 from service.http.response_headers import REQUEST_ID_HEADER
 from service.middleware.layer import Handler
+from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
+from service.routes import LAST_EVENT_ID
 
 ANY: Final = "*"
 # The headers that a page may read.
@@ -21,8 +23,8 @@ _EXPOSED: Final = ", ".join(
     (
         "ETag",
         "Link",
-        "RateLimit",
-        "RateLimit-Policy",
+        LIMIT_HEADER,
+        POLICY_HEADER,
         "Retry-After",
         IGNORED_HEADER,
         REQUEST_ID_HEADER,
@@ -31,7 +33,9 @@ _EXPOSED: Final = ", ".join(
 # Only reads: no page should hold a key that writes.
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, HEAD",
-    "Access-Control-Allow-Headers": "Authorization, If-None-Match, Last-Event-ID, X-Request-Id",
+    "Access-Control-Allow-Headers": (
+        f"Authorization, If-None-Match, {LAST_EVENT_ID}, {REQUEST_ID_HEADER}"
+    ),
     "Access-Control-Max-Age": "600",
 }
 

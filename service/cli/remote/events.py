@@ -23,14 +23,13 @@ from service.cli.remote.rows import (
     json_option,
     limit_option,
     print_json_rows,
-    say_if_more,
-    show_table,
-    take,
+    show_rows,
     write_json,
 )
 from service.schemas.limits import MAX_PER_PAGE
 
 _MALFORMED: Final = 400
+_COLUMNS: Final = ("RECEIVED", "PULL REQUEST", "TYPE", "BASE", "TRIGGER")
 _OUTCOMES: Final = ("success", "failure", "pending", "neutral")
 _OPTIONS: Final = {
     "pull_request": "--pull-request",
@@ -107,15 +106,11 @@ def events(
         if as_json:
             exported = client.export_events(str(repository), **filters)
             await print_json_rows(exported, limit)
-            return
-        shown = limit or DEFAULT_LIMIT
-        # One row more tells whether the table is cut off. An event can have a megabyte.
-        size = min(shown + 1, MAX_PER_PAGE)
-        listed = client.list_events(str(repository), **filters, per_page=size)
-        rows, has_more = await take(listed, shown)
-        columns = ("RECEIVED", "PULL REQUEST", "TYPE", "BASE", "TRIGGER")
-        show_table(columns, [_cells_of(row) for row in rows], wide="TRIGGER")
-        say_if_more(has_more=has_more, count=shown)
+        else:
+            # One row more tells whether the table is cut off. An event can have a megabyte.
+            size = min((limit or DEFAULT_LIMIT) + 1, MAX_PER_PAGE)
+            listed = client.list_events(str(repository), **filters, per_page=size)
+            await show_rows(listed, _COLUMNS, _cells_of, limit, wide="TRIGGER")
 
     with_service(work, _OPTIONS)
 

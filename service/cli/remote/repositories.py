@@ -11,15 +11,7 @@ from indexing.names import check_owner
 from mergewatch.client import AsyncClient
 from mergewatch.client.bodies import Repository
 from service.cli.remote.connection import with_service
-from service.cli.remote.rows import (
-    DEFAULT_LIMIT,
-    json_option,
-    limit_option,
-    print_json_rows,
-    say_if_more,
-    show_table,
-    take,
-)
+from service.cli.remote.rows import json_option, limit_option, print_json_rows, show_rows
 
 _COLUMNS: Final = (
     "REPOSITORY",
@@ -52,11 +44,8 @@ def health(owner: str, sort: Literal["worst", "name"], limit: int | None, as_jso
         found = client.list_repositories(owner, sort=sort)
         if as_json:
             await print_json_rows(found, limit)
-            return
-        shown = limit or DEFAULT_LIMIT
-        rows, has_more = await take(found, shown)
-        show_table(_COLUMNS, [_cells_of(row) for row in rows], wide="REPOSITORY")
-        say_if_more(has_more=has_more, count=shown)
+        else:
+            await show_rows(found, _COLUMNS, _cells_of, limit, wide="REPOSITORY")
 
     with_service(work, _OPTIONS)
 

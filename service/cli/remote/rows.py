@@ -6,7 +6,7 @@ Unprintable characters are escaped, so that text from the service cannot control
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
@@ -60,17 +60,6 @@ def _escape(character: str) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-async def take(rows: Rows[T], limit: int) -> tuple[list[T], bool]:
-    """Return at most `limit` rows, and whether there are more."""
-    found: list[T] = []
-    async with aclosing(rows.pages()) as pages:
-        async for page in pages:
-            found += page
-            if len(found) > limit:
-                return found[:limit], True
-    return found, False
-
-
 async def print_json_rows(rows: Rows[Any], limit: int | None) -> None:
     """Print rows as they arrive, at most `limit`, each as a line of JSON."""
     left = limit
@@ -84,6 +73,35 @@ async def print_json_rows(rows: Rows[Any], limit: int | None) -> None:
                 left -= len(lines)
                 if not left:
                     return
+
+
+async def show_rows(
+    rows: Rows[T],
+    columns: Sequence[str],
+    cells_of: Callable[[T], Sequence[str]],
+    limit: int | None,
+    *,
+    wide: str,
+) -> None:
+    """Print the first rows as `show_table` does, and a note if there are more.
+
+    At most `limit` rows, by default `DEFAULT_LIMIT`.
+    """
+    most = limit or DEFAULT_LIMIT
+    found, has_more = await _take(rows, most)
+    show_table(columns, [cells_of(row) for row in found], wide=wide)
+    say_if_more(has_more=has_more, count=most)
+
+
+async def _take(rows: Rows[T], limit: int) -> tuple[list[T], bool]:
+    """Return at most `limit` rows, and whether there are more."""
+    found: list[T] = []
+    async with aclosing(rows.pages()) as pages:
+        async for page in pages:
+            found += page
+            if len(found) > limit:
+                return found[:limit], True
+    return found, False
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: str = "") -> None:

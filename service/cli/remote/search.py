@@ -13,15 +13,7 @@ from mergewatch.client.bodies import TestIdentity
 from mergewatch.client.filters import Direction, HealthStatus, TestSelection, TestSort
 from service.cli.parameters import TEXT, repository_option
 from service.cli.remote.connection import with_service
-from service.cli.remote.rows import (
-    DEFAULT_LIMIT,
-    json_option,
-    limit_option,
-    print_json_rows,
-    say_if_more,
-    show_table,
-    take,
-)
+from service.cli.remote.rows import json_option, limit_option, print_json_rows, show_rows
 
 _NAMES: Final = ("TEST", "PIPELINE", "JOB")
 # These columns fit beside the names on a terminal of 80 columns; --json prints all metrics.
@@ -126,15 +118,12 @@ def search(
             exported = client.export_tests(str(repository), names, **filters)
             await print_json_rows(exported, limit)
         else:
-            shown = limit or DEFAULT_LIMIT
             found = client.search_tests(str(repository), names, **filters)
-            rows, has_more = await take(found, shown)
             if metrics:
-                cells = [(*_names_of(row), *_metrics_of(row)) for row in rows]
-                show_table((*_NAMES, *_METRICS), cells, wide="TEST")
+                columns = (*_NAMES, *_METRICS)
+                await show_rows(found, columns, _names_and_metrics_of, limit, wide="TEST")
             else:
-                show_table(_NAMES, [_names_of(row) for row in rows], wide="TEST")
-            say_if_more(has_more=has_more, count=shown)
+                await show_rows(found, _NAMES, _names_of, limit, wide="TEST")
         if total:
             _print_total(await client.count_tests(str(repository), names, **filters))
 
@@ -143,6 +132,10 @@ def search(
 
 def _names_of(row: TestIdentity) -> tuple[str, ...]:
     return row["test_name"], row["pipeline_name"], row["job_name"]
+
+
+def _names_and_metrics_of(row: TestIdentity) -> tuple[str, ...]:
+    return (*_names_of(row), *_metrics_of(row))
 
 
 def _metrics_of(row: TestIdentity) -> tuple[str, ...]:

@@ -11,24 +11,24 @@ import click
 from indexing.identifiers import derive_test_id
 from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
-from mergewatch.client.bodies import FailureDetail, HealthReport, TestDetail
+from mergewatch.client.bodies import Failure, FailureDetail, HealthReport, TestDetail
 from service.cli.output import visible
 from service.cli.parameters import TEXT, repository_option
 from service.cli.remote.connection import with_service
 from service.cli.remote.figures import groups, stats
 from service.cli.remote.rows import (
-    DEFAULT_LIMIT,
     json_option,
     limit_option,
     print_json_rows,
-    say_if_more,
+    show_rows,
     show_table,
-    take,
     write_json,
 )
 from service.cli.remote.search import search
 from service.cli.removal import forget
 
+# Of the list of failures.
+_COLUMNS: Final = ("LAST", "COUNT", "TYPE", "MESSAGE", "ID")
 _OPTIONS: Final = {
     "test_id": "TEST",
     "failure_id": "--failure",
@@ -119,24 +119,8 @@ def failures(
         listed = client.list_failures(str(repository), test_id, branch=branch)
         if as_json:
             await print_json_rows(listed, limit)
-            return
-        shown = limit or DEFAULT_LIMIT
-        rows, has_more = await take(listed, shown)
-        show_table(
-            ("LAST", "COUNT", "TYPE", "MESSAGE", "ID"),
-            [
-                (
-                    row["last_failure_at"],
-                    str(row["failure_count"]),
-                    row["exception_type"] or "-",
-                    _first_line(row["exception_message"]),
-                    row["id"],
-                )
-                for row in rows
-            ],
-            wide="MESSAGE",
-        )
-        say_if_more(has_more=has_more, count=shown)
+        else:
+            await show_rows(listed, _COLUMNS, _cells_of, limit, wide="MESSAGE")
 
     with_service(work, _OPTIONS)
 
@@ -147,6 +131,16 @@ def _find_id(repository: RepositoryName, test: str) -> uuid.UUID:
         return uuid.UUID(test)
     except ValueError:
         return derive_test_id(repository, test)
+
+
+def _cells_of(row: Failure) -> tuple[str, ...]:
+    return (
+        row["last_failure_at"],
+        str(row["failure_count"]),
+        row["exception_type"] or "-",
+        _first_line(row["exception_message"]),
+        row["id"],
+    )
 
 
 def _first_line(message: str | None) -> str:

@@ -53,9 +53,15 @@ class PageContext:
         return cls(request, dashboard, now, dashboard.sessions.read(request))
 
     @property
+    def repository(self) -> RepositoryName:
+        """The repository of the page; the API checks its names."""
+        info = self.request.match_info
+        return RepositoryName(info["owner"], info["repository"])
+
+    @property
     def repository_path(self) -> Mapping[str, str]:
         """The repository as path parameters of the API, under both of their names."""
-        owner, name = self.request.match_info["owner"], self.request.match_info["repository"]
+        owner, name = self.repository.owner, self.repository.name
         return {"owner": owner, "repository": name, "repository_name": name}
 
     @property
@@ -106,6 +112,10 @@ class PageContext:
         """Return the path of a page."""
         return self.dashboard.base + "/".join(quote(each, safe="") for each in segments)
 
+    def link_in_repository(self, *segments: str) -> str:
+        """Return the path of another page of the same repository."""
+        return self.link(self.repository.owner, self.repository.name, *segments)
+
     def find_start(self, days: int) -> str:
         """Return the start of a series of this many UTC days, the last of which is today."""
         midnight = self.now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -113,9 +123,7 @@ class PageContext:
 
     def test_id_of(self, test_name: str) -> str:
         """Return the id of a test in the repository of the request."""
-        info = self.request.match_info
-        repository = RepositoryName(info["owner"], info["repository"])
-        return str(derive_test_id(repository, test_name))
+        return str(derive_test_id(self.repository, test_name))
 
     async def show(
         self, template: str, status: int = 200, *, begins_session: bool = False, **values: Any

@@ -80,6 +80,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     starts = [each["start"] for each in found[Stat.BROKEN_TESTS]["value_over_time"]]
     of_health = {name: series[Stat(f"{name}_tests")] for name in (*_DRAWN, "healthy")}
     has_tests = any(values[-1] for values in of_health.values())
+    # A repository that had no tests a week ago has nothing to compare with.
+    had_tests = any(values[-1 - _WEEK] for values in of_health.values())
     silence = None
     if has_tests and not any(series[Stat.EXECUTIONS][-_SILENT_DAYS:]):
         silence = await _find_silence(page, api)
@@ -88,7 +90,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         tab="overview",
         days=days,
         ranges=RANGES,
-        tiles=_make_tiles(page, series, recovered_count),
+        tiles=_make_tiles(page, series, recovered_count, had_tests=had_tests),
         bars=draw_bars({name: of_health[name] for name in _DRAWN}),
         chart_width=CHART_WIDTH,
         chart_height=CHART_HEIGHT,
@@ -128,10 +130,10 @@ async def _read_series(page: PageContext, api: Api, days: int) -> Mapping[Stat, 
     return {stat: answer.value for stat, answer in zip(_SERIES, answers, strict=True)}
 
 
-def _make_tiles(page: PageContext, series: Mapping[Stat, Values], recovered: int) -> list[Tile]:
-    info = page.request.match_info
-    home = (info["owner"], info["repository"])
-    tests, quarantines = page.link(*home, "tests"), page.link(*home, "quarantines")
+def _make_tiles(
+    page: PageContext, series: Mapping[Stat, Values], recovered: int, *, had_tests: bool
+) -> list[Tile]:
+    tests, quarantines = map(page.link_in_repository, ("tests", "quarantines"))
     broken, flaky = series[Stat.BROKEN_TESTS], series[Stat.FLAKY_TESTS]
     quarantined = series[Stat.QUARANTINED_TESTS]
     ratios: Values = [
@@ -144,9 +146,6 @@ def _make_tiles(page: PageContext, series: Mapping[Stat, Values], recovered: int
     # Rounded to the tenths of a point that are shown: what is shown as 0.0 is no change.
     change = None if of_week is None or before is None else round(of_week - before, 3)
     may_leave = f"{recovered} may leave" if recovered else ""
-    # A repository that had no tests a week ago has nothing to compare with.
-    of_health = [series[Stat(f"{health}_tests")] for health in (*_DRAWN, "healthy")]
-    had_tests = any(values[-1 - _WEEK] for values in of_health)
     return [
         _count("Broken", "broken", f"{tests}?health_status=broken", broken, compared=had_tests),
         _count("Flaky", "flaky", f"{tests}?health_status=flaky", flaky, compared=had_tests),

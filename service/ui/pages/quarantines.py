@@ -92,9 +92,7 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
         ended += await _end_at_once(page, api, chosen[start : start + _ENDED_AT_ONCE])
     test_id = first(form, "test_id")
     if test_id:
-        info = page.request.match_info
-        place = page.link(info["owner"], info["repository"], "tests", test_id)
-        return page.go_to(f"{place}#quarantine")
+        return page.go_to(f"{page.link_in_repository('tests', test_id)}#quarantine")
     # Not the cursor: all rows of the page may be gone.
     view = [(name, first(form, name)) for name in _FILTERS if first(form, name)]
     told = (_ENDED, str(ended) if chosen else _NONE_CHOSEN)
@@ -123,8 +121,7 @@ async def _end_at_once(page: PageContext, api: Api, chosen: Sequence[str]) -> in
 
 
 def _place_of(page: PageContext) -> str:
-    info = page.request.match_info
-    return page.link(info["owner"], info["repository"], "quarantines")
+    return page.link_in_repository("quarantines")
 
 
 def _group(rows: Sequence[dict[str, Any]]) -> list[tuple[bool, list[dict[str, Any]]]]:

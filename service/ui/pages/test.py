@@ -318,5 +318,4 @@ def _path_of(page: PageContext) -> dict[str, str]:
 
 
 def _place_of(page: PageContext) -> str:
-    info = page.request.match_info
-    return page.link(info["owner"], info["repository"], "tests", info["test_id"])
+    return page.link_in_repository("tests", page.request.match_info["test_id"])

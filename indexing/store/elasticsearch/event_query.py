@@ -12,7 +12,7 @@ from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.indices.slices import slices_between
+from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.timestamps import to_microseconds
 
 TIME: Final = "received_at"
@@ -31,11 +31,8 @@ def slices_of(layout: Layout, query: EventQuery) -> str:
 # A slice is a month, so all ranges between two months have the same slices.
 @lru_cache(maxsize=128)
 def _name_slices(layout: Layout, first: tuple[int, int], last: tuple[int, int]) -> str:
-    names = slices_between(datetime(*first, 1, tzinfo=UTC), datetime(*last, 1, tzinfo=UTC))
-    if names is None:
-        return layout.events
-    # Each name is a pattern, because a month without events has no index.
-    return ",".join(layout.events_of(f"{name}*") for name in names)
+    start, end = datetime(*first, 1, tzinfo=UTC), datetime(*last, 1, tzinfo=UTC)
+    return indices_between(layout.events_of, start, end)
 
 
 def make_query(query: EventQuery, retention: Retention) -> dict[str, Any]:

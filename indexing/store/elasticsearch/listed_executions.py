@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
 from typing import Any, Final
 
 from indexing.models.executions import Conclusion
@@ -14,7 +13,7 @@ from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.indices.slices import slices_between
+from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import from_microseconds, to_microseconds
 
@@ -49,7 +48,7 @@ async def list_executions(
     page, _ = await paging.read_page(
         cluster.connection,
         paging.List(
-            index=slices_of(cluster, query.start, query.end),
+            index=indices_between(cluster.layout.executions_of, query.start, query.end),
             routing=routing_of(query.repository),
             query=_query_of(query, retention),
             order=ORDER,
@@ -62,15 +61,6 @@ async def list_executions(
         limit=limit,
     )
     return page
-
-
-def slices_of(cluster: Cluster, start: datetime, end: datetime) -> str:
-    """Return the indices of the time range; naming no others makes a search cheaper."""
-    names = slices_between(start, end)
-    if names is None:
-        return cluster.layout.executions
-    # Each name is a pattern, because a month without executions has no index.
-    return ",".join(cluster.layout.executions_of(f"{name}*") for name in names)
 
 
 def _query_of(query: ExecutionQuery, retention: Retention) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.changes import OF_SEQUENCE
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
-from indexing.store.elasticsearch.listed_executions import slices_of
+from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.store.elasticsearch.repositories import find_repository
 from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import DAY_MICROSECONDS, from_microseconds, moment_or_none, to_microseconds
@@ -125,6 +125,7 @@ async def _read(
     retention = await cluster.control.read_retention()
     moments = [source["at"] for source in sources]
     start = from_microseconds(day_number(min(moments)) * DAY_MICROSECONDS)
+    end = from_microseconds(max(moments))
     body = {
         "size": 0,
         "track_total_hits": False,
@@ -140,7 +141,7 @@ async def _read(
         },
         "aggs": {str(number): _shown(source) for number, source in enumerate(sources)},
     }
-    index = slices_of(cluster, start, from_microseconds(max(moments)))
+    index = indices_between(cluster.layout.executions_of, start, end)
     answer = await cluster.connection.search(index, body, routing=routing)
     found = answer.get("aggregations", {})
     return [

@@ -18,7 +18,7 @@ from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.past_days import PAST, SUMMED
 from indexing.store.elasticsearch.derived.run_counts import OF_RUN
 from indexing.store.elasticsearch.indices.retention import Retention
-from indexing.store.elasticsearch.listed_executions import slices_of
+from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.store.elasticsearch.repositories import find_repository
 from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import DAY_MICROSECONDS, EPOCH
@@ -79,10 +79,11 @@ async def sum_days_of_test(
         {"term": {"test_id": str(test_id)}},
         *any_of({"pipeline_name": query.pipelines, "job_name": query.jobs}),
     ]
+    start, end = EPOCH + timedelta(days=days.start), end_of_day(days[-1])
     executed, flaky = await cluster.connection.search_many(
         [
             Search(
-                slices_of(cluster, EPOCH + timedelta(days=days.start), end_of_day(days[-1])),
+                indices_between(cluster.layout.executions_of, start, end),
                 _body_of_executions(filters, settings.default_branch, days, retention),
                 routing,
             ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -42,6 +42,18 @@ def slices_between(start: datetime, end: datetime) -> list[str] | None:
         if len(found) == _MOST_NAMED or start > end:
             break
     return None if start <= end else []
+
+
+def indices_between(index_of: Callable[[str], str], start: datetime, end: datetime) -> str:
+    """Return the indices of a time range, joined; naming no others makes a search cheaper.
+
+    `index_of` returns the index of a slice, or the pattern of several.
+    """
+    names = slices_between(start, end)
+    if names is None:
+        return index_of("*")
+    # Each name is a pattern, because a month without rows has no index.
+    return ",".join(index_of(f"{name}*") for name in names)
 
 
 def ends_before(name: str, moment: datetime) -> bool:

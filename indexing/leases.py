@@ -10,7 +10,7 @@ from typing import Any, Final
 from indexing.timestamps import from_microseconds, to_microseconds
 
 # A lease that lasts longer from now comes from a machine with a wrong clock, and is ignored.
-MAX_AHEAD: Final = timedelta(hours=1)
+LONGEST_LEASE: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Lease:
 
     def allows(self, owner: str, now: datetime) -> bool:
         """Return whether that owner may take or extend the lease."""
-        return self.owner == owner or not now < self.until <= now + MAX_AHEAD
+        return self.owner == owner or not now < self.until <= now + LONGEST_LEASE
 
     def to_record(self) -> dict[str, Any]:
         """Return the lease as JSON values."""

@@ -25,7 +25,7 @@ RENEWED_EVERY: Final = timedelta(minutes=1)
 # killed each time, for example for lack of memory, is not repeated all the time.
 ABANDONED_AFTER: Final = timedelta(minutes=30)
 # A record that is further ahead than this comes from a machine with a wrong clock.
-MAX_AHEAD: Final = timedelta(hours=1)
+RECORD_MAX_AHEAD: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def next_step(
     A missed run is made up for. Without a record, the first run begins at the first due time after
     `watching_since`, so that turning retention on removes nothing at once.
     """
-    if last is not None and last.began_at > now + MAX_AHEAD:
+    if last is not None and last.began_at > now + RECORD_MAX_AHEAD:
         last = None
     if last is None:
         return NextStep.BEGIN if due >= watching_since else NextStep.REST

@@ -9,8 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
-
 from indexing.ci.facts import (
     Environment,
     JobFacts,
@@ -19,7 +17,7 @@ from indexing.ci.facts import (
     repository_of_path,
     stated,
 )
-from indexing.ci.pull_requests import member_of, parse_pull_request
+from indexing.ci.pull_requests import member_of, parse_event, read_pull_request
 from indexing.errors import InvalidValueError
 from indexing.job_urls import make_github_url
 from indexing.models.executions import PullRequest
@@ -57,8 +55,13 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
             " which only the workflow knows"
         )
         return JobFacts("GitHub Actions", repository, notes=(note,))
-    payload = _parse(event)
-    head = _find_head(environment, event, payload)
+    payload: object = None
+    wrong: str | None = None
+    try:
+        payload = None if event is None else parse_event(event)
+    except InvalidValueError as error:
+        wrong = _note_wrong(error)
+    head = _find_head(environment, payload, wrong)
     return JobFacts(
         ci="GitHub Actions",
         repository=repository,
@@ -81,12 +84,8 @@ def read_job(environment: Environment, event: str | None) -> JobFacts:
     )
 
 
-def _parse(event: str | None) -> object:
-    """Return the payload of an event; None if there is none, or it is malformed."""
-    try:
-        return None if event is None else orjson.loads(event)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return None
+def _note_wrong(error: InvalidValueError) -> str:
+    return f"GITHUB_EVENT_PATH: {error}"
 
 
 def _find_queue_base(payload: object) -> str | None:
@@ -107,10 +106,10 @@ def _find_url(environment: Environment) -> str | None:
     return make_github_url(f"{server}/{repository}", run, attempt)
 
 
-def _find_head(environment: Environment, event: str | None, payload: object) -> _Head:
+def _find_head(environment: Environment, payload: object, wrong: str | None) -> _Head:
+    """Return the head of a run; `wrong` says what is wrong with its event, if that is malformed."""
     ref = stated(environment, "GITHUB_REF") or ""
     commit = stated(environment, "GITHUB_SHA")
-    note = None
     issue = member_of(payload, "issue")
     if (
         stated(environment, "GITHUB_EVENT_NAME") == _COMMENT_EVENT
@@ -123,36 +122,35 @@ def _find_head(environment: Environment, event: str | None, payload: object) -> 
         return _Head(note=note)
     if stated(environment, "GITHUB_EVENT_NAME") == _PULL_EVENT and ref.startswith(_BRANCH_REF):
         # The pull request was merged: the run is on the branch it was merged into.
-        number, pull = _find_pull(event)
+        number, pull = _find_pull(payload)
         return _Head(ref.removeprefix(_BRANCH_REF) or None, commit, number, pull)
-    if event is not None:
-        try:
-            head = _head_of_event(event, payload)
-        except InvalidValueError as error:
-            note = f"GITHUB_EVENT_PATH: {error}"
-        else:
-            if head is not None:
-                return head
+    try:
+        head = _head_of_event(payload)
+    except InvalidValueError as error:
+        wrong = _note_wrong(error)
+    else:
+        if head is not None:
+            return head
     pull_ref = _PULL_REF.fullmatch(ref)
     if pull_ref is not None or stated(environment, "GITHUB_HEAD_REF"):
         # Without the event, the commit is that of the merge, and a fork's branch looks like one of
         # the repository. The ref of the pull request is unambiguous: no branch has that name.
         branch, number = (pull_ref[1], int(pull_ref[2])) if pull_ref else (None, None)
-        return _Head(branch, commit, number, note=note or "GITHUB_EVENT_PATH: no pull request")
+        return _Head(branch, commit, number, note=wrong or "GITHUB_EVENT_PATH: no pull request")
     branch = ref.removeprefix(_BRANCH_REF) or None
-    return _Head(branch, commit, note=note)
+    return _Head(branch, commit, note=wrong)
 
 
-def _find_pull(event: str | None) -> tuple[int | None, PullRequest | None]:
+def _find_pull(payload: object) -> tuple[int | None, PullRequest | None]:
     try:
-        return (None, None) if event is None else parse_pull_request(event)
+        return read_pull_request(payload)
     except InvalidValueError:
         return None, None
 
 
-def _head_of_event(event: str, payload: object) -> _Head | None:
+def _head_of_event(payload: object) -> _Head | None:
     """Return the head of the pull request of an event; `None` if it is about none."""
-    number, pull = parse_pull_request(event)
+    number, pull = read_pull_request(payload)
     request = member_of(payload, "pull_request")
     head = member_of(request, "head")
     ref, commit = _text(head, "ref"), _text(head, "sha")

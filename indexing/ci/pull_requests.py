@@ -29,6 +29,16 @@ def parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
     match = _NUMBER.fullmatch(stripped)
     if match is not None:
         return _check_number(int(match[1])), None
+    return read_pull_request(parse_event(stripped))
+
+
+def parse_event(text: str) -> object:
+    """Parse the JSON text of an event.
+
+    Raises:
+        InvalidValueError: it is no JSON object.
+    """
+    stripped = text.strip()
     if not stripped.startswith("{"):
         raise InvalidValueError(
             "a pull request is given by its number or by the JSON of the CI's event"
@@ -37,10 +47,15 @@ def parse_pull_request(text: str) -> tuple[int | None, PullRequest | None]:
         event: object = orjson.loads(stripped)
     except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
         raise InvalidValueError(f"the CI's event is not valid JSON: {error}") from error
-    return _read_event(event)
+    return event
 
 
-def _read_event(event: object) -> tuple[int | None, PullRequest | None]:
+def read_pull_request(event: object) -> tuple[int | None, PullRequest | None]:
+    """Return the pull request of a parsed event, as `parse_pull_request` does.
+
+    Raises:
+        InvalidValueError: its number is out of range, or a text cannot be stored.
+    """
     pull = member_of(event, "pull_request")
     if pull is None and member_of(event, "user") is not None:
         pull = event

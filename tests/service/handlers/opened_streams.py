@@ -9,24 +9,13 @@ from dataclasses import dataclass, field
 
 import aiohttp
 import orjson
-import pytest
 
 from indexing.models.arrivals import ArrivalKey
-from indexing.store.elasticsearch import arrivals
-from service.handlers import event_stream
 from service.handlers.event_stream import ARRIVALS
-from service.streaming import hub
 from tests.service.front_door import LOGS, FrontDoor
 from tests.waiting import until
 
 STREAM = f"{LOGS}/stream"
-
-
-def poll_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let streams look for events every few milliseconds, and stamps settle soon."""
-    monkeypatch.setattr(arrivals, "SETTLING_SECONDS", 0.4)
-    monkeypatch.setattr(hub, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.02)
 
 
 @dataclass

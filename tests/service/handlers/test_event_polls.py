@@ -19,18 +19,10 @@ from service.streaming.event_ids import EventIds
 from service.streaming.hub import Batch, Subscription
 from tests.builders import GADGETS, WIDGETS, make_event
 from tests.service.front_door import FrontDoor
-from tests.service.handlers.opened_streams import (
-    STREAM,
-    opened,
-    poll_quickly,
-    settle,
-)
+from tests.service.handlers.opened_streams import STREAM, opened, settle
 from tests.waiting import until
 
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    poll_quickly(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick_polls")
 
 
 async def test_streams_read_what_they_have_missed_one_at_a_time(

@@ -18,19 +18,10 @@ from service.middleware import fair_queue
 from service.streaming import hub, lasting_access
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
-from tests.service.handlers.opened_streams import (
-    STREAM,
-    await_arrivals,
-    opened,
-    poll_quickly,
-    settle,
-)
+from tests.service.handlers.opened_streams import STREAM, await_arrivals, opened, settle
 from tests.waiting import until
 
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    poll_quickly(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick_polls")
 
 
 async def test_events_come_as_they_arrive(door: FrontDoor) -> None:

@@ -131,3 +131,23 @@ async def load_names(
     )
     await store.write_results(repository, {run: executions})
     await store.refresh_tests(NOON)
+
+
+async def load_history(
+    store: Store,
+    test: str,
+    job: str,
+    results: Sequence[Conclusion],
+    *,
+    end: float = 0,
+    duration: float | None = None,
+) -> None:
+    """Load one result for each day and commit; the newest is that many days after noon."""
+    await store.ensure_repository(WIDGETS)
+    written = {}
+    for days, conclusion in enumerate(reversed(results)):
+        run = make_run(f"{job} {days}", job=job, commit=f"c{days:02}")
+        written[run] = make_executions(
+            run, [(test, conclusion)], after(days=end - days), duration=duration
+        )
+    await store.write_results(WIDGETS, written)

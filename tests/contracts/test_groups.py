@@ -18,9 +18,17 @@ from indexing.store.elasticsearch import distinct_tests, text_groups
 from indexing.store.elasticsearch import groups as elasticsearch_groups
 from indexing.store.interface import Store
 from indexing.store.sqlite import groups as sqlite_groups
-from tests.builders import FOREIGN, NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.builders import (
+    FOREIGN,
+    NOON,
+    WIDGETS,
+    after,
+    load_history,
+    load_names,
+    make_executions,
+    make_run,
+)
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.test_health_reports import load_history
 
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 GROUPINGS = (Grouping.PIPELINE, Grouping.JOB, Grouping.DIRECTORY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 
 import pytest
 
@@ -14,30 +13,19 @@ from indexing.models.paging import Anchor
 from indexing.models.repositories import RepositoryChange
 from indexing.models.tests import HealthStatus, TestQuery
 from indexing.store.interface import Store
-from tests.builders import FOREIGN, NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.builders import (
+    FOREIGN,
+    NOON,
+    WIDGETS,
+    after,
+    load_history,
+    load_names,
+    make_executions,
+    make_run,
+)
 
 HINGE = derive_test_id(WIDGETS, "hinge")
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
-
-
-async def load_history(
-    store: Store,
-    test: str,
-    job: str,
-    results: Sequence[Conclusion],
-    *,
-    end: float = 0,
-    duration: float | None = None,
-) -> None:
-    """Load one result for each day and commit; the newest is that many days after noon."""
-    await store.ensure_repository(WIDGETS)
-    written = {}
-    for days, conclusion in enumerate(reversed(results)):
-        run = make_run(f"{job} {days}", job=job, commit=f"c{days:02}")
-        written[run] = make_executions(
-            run, [(test, conclusion)], after(days=end - days), duration=duration
-        )
-    await store.write_results(WIDGETS, written)
 
 
 async def read(store: Store, test_id: uuid.UUID = HINGE) -> HealthReport:

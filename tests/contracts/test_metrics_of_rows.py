@@ -16,9 +16,8 @@ from indexing.models.tests import (
 from indexing.models.tests import TestIdentity as Row
 from indexing.models.tests import TestMetrics as Metrics
 from indexing.store.interface import Store
-from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.builders import NOON, WIDGETS, after, load_history, load_names, make_executions, make_run
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.test_health_reports import load_history
 from tests.contracts.walking import walk_backwards, walk_forwards
 
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED

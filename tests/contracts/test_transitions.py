@@ -12,9 +12,17 @@ from indexing.models.tests import HealthStatus
 from indexing.models.transitions import Transition, TransitionQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from tests.builders import FOREIGN, NOON, PULL, WIDGETS, after, make_executions, make_run
+from tests.builders import (
+    FOREIGN,
+    NOON,
+    PULL,
+    WIDGETS,
+    after,
+    load_history,
+    make_executions,
+    make_run,
+)
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.test_health_reports import load_history
 from tests.contracts.walking import walk_forwards
 
 P, F = Conclusion.PASSED, Conclusion.FAILED

@@ -12,9 +12,17 @@ from indexing.models.selections import ExecutionSelection
 from indexing.models.trends import DayQuery, DaySums
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from tests.builders import FOREIGN, NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.builders import (
+    FOREIGN,
+    NOON,
+    WIDGETS,
+    after,
+    load_history,
+    load_names,
+    make_executions,
+    make_run,
+)
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.test_health_reports import load_history
 
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 TODAY = day_of(NOON)

@@ -160,6 +160,13 @@ async def open_door(settings: Settings, tracing: Tracing | None = None) -> Async
 
 
 @pytest.fixture
+async def embedded(tmp_path: Path) -> AsyncIterator[FrontDoor]:
+    """The `door` of the default stack alone: SQLite, and a cache in process."""
+    async for opened in open_door(Settings(data_dir=tmp_path)):
+        yield opened
+
+
+@pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Service] = []
 

@@ -25,6 +25,7 @@ from indexing.store.interface import Reader, Store
 from service.auth.api_keys import make_key
 from service.config.settings import Settings
 from service.context import CONTEXT
+from service.http.problems import TITLES
 from tests.builders import NOON
 from tests.forked import run_forked
 
@@ -171,6 +172,14 @@ class FrontDoor:
             pages.append(answer.json[member])
             following = answer.links.get(relation)
         return pages
+
+
+def assert_problem(status: int, content_type: str, body: bytes) -> None:
+    """Check the form of a problem body, and that it has this status."""
+    document = orjson.loads(body)
+    assert content_type == "application/problem+json"
+    assert [*document][:4] == ["type", "title", "status", "detail"]
+    assert (document["status"], document["title"]) == (status, TITLES[status])
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,15 @@ from indexing.models.executions import Conclusion
 from indexing.models.groups import MOST_GROUPS
 from service.cache.reader import CachedReader
 from service.handlers import code_owners
-from tests.builders import GADGETS, NOON, WIDGETS, load_names, make_executions, make_run
-from tests.contracts.test_health_reports import load_history
+from tests.builders import (
+    GADGETS,
+    NOON,
+    WIDGETS,
+    load_history,
+    load_names,
+    make_executions,
+    make_run,
+)
 from tests.service.front_door import TESTS, FrontDoor
 from tests.waiting import until
 

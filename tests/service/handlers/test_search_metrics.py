@@ -11,8 +11,7 @@ import pytest
 from indexing.models.executions import Conclusion
 from indexing.models.quarantines import QuarantineRequest
 from service.cache import reader
-from tests.builders import NOON, WIDGETS, after
-from tests.contracts.test_health_reports import load_history
+from tests.builders import NOON, WIDGETS, after, load_history
 from tests.service.front_door import SEARCH, FrontDoor
 
 P, F = Conclusion.PASSED, Conclusion.FAILED

@@ -22,8 +22,7 @@ from service.config.settings import Settings
 from service.ingest.request_body import QUICK_BODY_BYTES
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
-from tests.service.front_door import LOGS, FrontDoor, Held, hold_up
-from tests.service.middleware.test_errors import assert_problem
+from tests.service.front_door import LOGS, FrontDoor, Held, assert_problem, hold_up
 
 NDJSON = "application/x-ndjson"
 

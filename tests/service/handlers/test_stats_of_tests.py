@@ -7,8 +7,15 @@ import pytest
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.trends import TestStat
-from tests.builders import FOREIGN, NOON, WIDGETS, load_names, make_executions, make_run
-from tests.contracts.test_health_reports import load_history
+from tests.builders import (
+    FOREIGN,
+    NOON,
+    WIDGETS,
+    load_history,
+    load_names,
+    make_executions,
+    make_run,
+)
 from tests.service.front_door import A_TEST_ID, TESTS, FrontDoor
 
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED

@@ -21,8 +21,7 @@ from service.config.settings import Settings
 from service.ingest.limiter import SMALL_AT_ONCE_PER_TENANT
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
-from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, hold_up
-from tests.service.middleware.test_errors import assert_problem
+from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, assert_problem, hold_up
 from tests.spans import JSON, PROTOBUF, make_request, make_span, write
 
 TRACES = "/v1/ci/acme/repositories/widgets/traces"

@@ -6,8 +6,7 @@ import pytest
 
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
-from tests.builders import GADGETS, NOON, WIDGETS, load_names
-from tests.contracts.test_health_reports import load_history
+from tests.builders import GADGETS, NOON, WIDGETS, load_history, load_names
 from tests.service.front_door import A_TEST_ID, TESTS, FrontDoor
 
 P, F = Conclusion.PASSED, Conclusion.FAILED

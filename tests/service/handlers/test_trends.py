@@ -11,10 +11,18 @@ from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery, QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.models.trends import Stat
-from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.builders import (
+    GADGETS,
+    NOON,
+    WIDGETS,
+    after,
+    load_history,
+    load_names,
+    make_executions,
+    make_run,
+)
 from tests.contracts.test_auto_quarantine import load as load_results
 from tests.contracts.test_auto_quarantine import set_up
-from tests.contracts.test_health_reports import load_history
 from tests.service.front_door import TESTS, FrontDoor
 
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED

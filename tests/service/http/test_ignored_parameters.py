@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -89,12 +88,6 @@ async def test_a_name_is_returned_in_harmless_characters(embedded: FrontDoor, na
     answer = await embedded.get(f"{QUARANTINES}?{quote(name, safe='')}=1")
     assert answer.headers.getall(HEADER) == [quote(name, safe="")]
     assert "X-Evil" not in answer.headers
-
-
-@pytest.fixture
-async def embedded(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(Settings(data_dir=tmp_path)):
-        yield opened
 
 
 @given(st.sets(st.text(), max_size=40))

@@ -2,84 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from email.utils import parsedate_to_datetime
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from service.config.settings import Settings
 from service.context import LIFECYCLE
 from service.http.raw_response import AnswerHeaders, write_head
-from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor, operations
-from tests.service.processes import TIMEOUT
+from tests.service.http.messages import ask, exchange
 
 LISTS = [operations()[name] for name in ("search", "quarantines", "events")]
-# Headers that differ in every response.
-OWN = frozenset({"date", "x-request-id"})
-
-
-@pytest.fixture
-async def embedded(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(Settings(data_dir=tmp_path)):
-        yield opened
-
-
-class Message:
-    """One response as received on the wire."""
-
-    def __init__(self, head: bytes, body: bytes) -> None:
-        self.status, *fields = head.decode().split("\r\n")
-        self.fields = [tuple(field.split(": ", 1)) for field in fields]
-        self.body = body
-
-    @property
-    def lasting(self) -> list[tuple[str, str]]:
-        """Return the headers that are the same in every response."""
-        return sorted(
-            (name.lower(), value) for name, value in self.fields if name.lower() not in OWN
-        )
-
-    def value(self, name: str) -> str | None:
-        found = [value for known, value in self.fields if known.lower() == name]
-        assert len(found) < 2, (name, found)
-        return found[0] if found else None
-
-
-async def exchange(door: FrontDoor, *requests: str, closed: bool = False) -> list[Message]:
-    """Send requests one after another on one connection; with `closed`, check that it closes."""
-    address = urlsplit(door.base)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    messages = []
-    try:
-        for request in requests:
-            writer.write(request.encode())
-            head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
-            message = Message(head, b"")
-            size = 0 if request.startswith("HEAD") else int(message.value("content-length") or 0)
-            message.body = await reader.readexactly(size)
-            messages.append(message)
-        if closed:
-            assert await asyncio.wait_for(reader.read(), TIMEOUT) == b""
-    finally:
-        writer.close()
-    return messages
-
-
-def ask(door: FrontDoor, path: str, *fields: str, method: str = "GET", version: str = "1.1") -> str:
-    host = urlsplit(door.base).netloc
-    lines = (
-        f"{method} {path} HTTP/{version}",
-        f"Host: {host}",
-        f"Authorization: Bearer {door.key}",
-    )
-    return "\r\n".join((*lines, *fields, "", ""))
 
 
 @pytest.mark.parametrize("path", LISTS)

@@ -21,7 +21,7 @@ from service.schemas.queries import TestsQuery
 from tests.growth import assert_linear
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor, operations
-from tests.service.http.test_raw_response import Message
+from tests.service.http.messages import Message
 
 SCHEMA = TestsQuery()
 KINDS = ["a", "%61", "a&"]

@@ -8,9 +8,9 @@ import pytest
 
 from indexing.ingest.bodies import MAX_CONTENT_BYTES
 from service.ingest.limiter import MAX_BODY_BYTES
-from tests.service.front_door import LOGS, FrontDoor
+from tests.service.front_door import LOGS, FrontDoor, assert_problem
 from tests.service.handlers.test_traces import TRACES, assert_refused
-from tests.service.middleware.test_errors import assert_problem, exchange
+from tests.service.http.messages import exchange_bytes
 from tests.spans import JSON, PROTOBUF
 
 
@@ -61,7 +61,7 @@ async def test_a_body_of_several_codings_is_refused(
         "\r\n",
     ]
     sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if is_chunked else body
-    found, headers, answer = await exchange(shared_open, "\r\n".join(head).encode() + sent)
+    found, headers, answer = await exchange_bytes(shared_open, "\r\n".join(head).encode() + sent)
     assert found == status
     if status != 200:
         assert_problem(status, headers["content-type"], answer)
@@ -104,7 +104,7 @@ async def test_a_body_with_too_large_a_content_length_is_refused_unread(
         f"Content-Type: {PROTOBUF}\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n"
         "Connection: close\r\n\r\n"
     )
-    status, headers, body = await exchange(shared_open, head.encode() + b"\0")
+    status, headers, body = await exchange_bytes(shared_open, head.encode() + b"\0")
     assert status == 413
     assert_problem(413, headers["content-type"], body)
 
@@ -115,7 +115,7 @@ async def test_a_body_that_turns_out_too_large_is_refused(shared_open: FrontDoor
         f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     )
     chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
-    status, headers, body = await exchange(
+    status, headers, body = await exchange_bytes(
         shared_open, head.encode() + chunk * (MAX_BODY_BYTES // 2**20 + 1) + b"0\r\n\r\n"
     )
     assert status == 413
@@ -127,6 +127,6 @@ async def test_a_body_that_breaks_off_is_no_error_of_the_service(shared_open: Fr
         f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {shared_open.key}\r\n"
         f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     )
-    status, headers, body = await exchange(shared_open, head.encode() + b"not a length\r\n")
+    status, headers, body = await exchange_bytes(shared_open, head.encode() + b"not a length\r\n")
     assert status == 400
     assert_problem(400, headers["content-type"], body)

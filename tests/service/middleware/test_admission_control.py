@@ -20,8 +20,8 @@ from service.middleware.admission_control import ADMISSION_CONTROL, AdmissionCon
 from service.middleware.fair_queue import FairQueue
 from tests.builders import NOON
 from tests.service.front_door import LOGS, Answer, FrontDoor, Held, hold_up
+from tests.service.ui.client import Client
 from tests.service.ui.signed_in import sign_in
-from tests.service.ui.test_sessions import Client
 from tests.service.wire import Wire
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
-import orjson
 import pytest
-from yarl import URL
 
 from service.http.problems import TITLES
-from tests.service.front_door import A_TEST_ID, LOGS, TESTS, FrontDoor
+from tests.service.front_door import A_TEST_ID, LOGS, TESTS, FrontDoor, assert_problem
+from tests.service.http.messages import exchange_bytes
 
 REFUSED = {
     "/nothing": 404,
@@ -21,27 +19,6 @@ REFUSED = {
     f"{TESTS}/{A_TEST_ID}": 404,
     "/v1/repos/acme/nothing/logs": 404,
 }
-
-
-def assert_problem(status: int, content_type: str, body: bytes) -> None:
-    document = orjson.loads(body)
-    assert content_type == "application/problem+json"
-    assert [*document][:4] == ["type", "title", "status", "detail"]
-    assert (document["status"], document["title"]) == (status, TITLES[status])
-
-
-async def exchange(door: FrontDoor, sent: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Send raw bytes and read one response; the service may still expect more input."""
-    url = URL(door.base)
-    reader, writer = await asyncio.open_connection(url.host, url.port)
-    writer.write(sent)
-    head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
-    status, *lines = head.decode().split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines)
-    body = await reader.readexactly(0 if sent[:5] == b"HEAD " else int(headers["content-length"]))
-    writer.close()
-    await writer.wait_closed()
-    return int(status.split()[1]), headers, body
 
 
 @pytest.mark.parametrize("target", REFUSED)
@@ -79,7 +56,7 @@ async def test_an_unknown_expectation_is_a_problem(shared_door: FrontDoor, targe
     ],
 )
 async def test_bytes_that_are_not_http_get_a_problem(shared_door: FrontDoor, sent: bytes) -> None:
-    status, headers, body = await exchange(shared_door, sent)
+    status, headers, body = await exchange_bytes(shared_door, sent)
     assert status == 400
     assert_problem(400, headers["content-type"], body)
     assert re.fullmatch("[0-9a-f]{32}", headers["x-request-id"])
@@ -89,7 +66,7 @@ async def test_a_request_without_a_host_is_refused_where_links_need_one(
     shared_door: FrontDoor,
 ) -> None:
     sent = f"GET {LOGS} HTTP/1.0\r\nAuthorization: Bearer {shared_door.key}\r\n\r\n".encode()
-    status, headers, body = await exchange(shared_door, sent)
+    status, headers, body = await exchange_bytes(shared_door, sent)
     assert_problem(400, headers["content-type"], body)
     assert status == 400
 
@@ -106,7 +83,7 @@ async def test_a_target_in_absolute_form_takes_its_links_from_its_own_host(
         f"GET http://ci.example{LOGS} HTTP/1.1\r\nHost: elsewhere.example\r\n"
         f"Connection: close\r\nAuthorization: Bearer {shared_door.key}\r\n\r\n"
     )
-    status, headers, _ = await exchange(shared_door, sent.encode())
+    status, headers, _ = await exchange_bytes(shared_door, sent.encode())
     assert status == 200
     assert "elsewhere" not in headers["link"]
     assert headers["link"].startswith("<http://ci.example/v1/")

@@ -12,8 +12,7 @@ from indexing.errors import StoreError, StoreUnavailableError
 from service.config.settings import LogFormat, LogLevel
 from service.context import LIFECYCLE
 from service.logs import configure_logging
-from tests.service.front_door import LOGS, FrontDoor, hold_up
-from tests.service.middleware.test_errors import assert_problem
+from tests.service.front_door import LOGS, FrontDoor, assert_problem, hold_up
 
 
 def break_store(door: FrontDoor, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

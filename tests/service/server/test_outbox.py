@@ -12,7 +12,7 @@ from service.http.raw_response import Outbox
 from service.server.protocol import Connection
 from tests.builders import WIDGETS, load_names
 from tests.service.front_door import TESTS, FrontDoor
-from tests.service.http.test_raw_response import ask, embedded, exchange  # noqa: F401 - a fixture
+from tests.service.http.messages import ask, exchange
 
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 UNKNOWN = f"{TESTS}/{derive_test_id(WIDGETS, 'unknown')}"
@@ -37,7 +37,7 @@ async def test_all_writes_of_a_round_come_after_its_last_callback() -> None:
 
 
 async def test_answers_to_requests_that_are_sent_together_keep_their_order(
-    embedded: FrontDoor,  # noqa: F811
+    embedded: FrontDoor,
 ) -> None:
     await load_names(embedded.store, ["hinge"])
     wanted = [HINGE, UNKNOWN, HINGE, HINGE]
@@ -47,7 +47,7 @@ async def test_answers_to_requests_that_are_sent_together_keep_their_order(
 
 
 async def test_an_answer_is_written_before_its_connection_is_closed(
-    embedded: FrontDoor,  # noqa: F811
+    embedded: FrontDoor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await load_names(embedded.store, ["hinge"])
@@ -63,7 +63,7 @@ async def test_an_answer_is_written_before_its_connection_is_closed(
 
 
 async def test_repeated_requests_that_are_sent_together_are_all_answered(
-    embedded: FrontDoor,  # noqa: F811
+    embedded: FrontDoor,
 ) -> None:
     await load_names(embedded.store, ["hinge"])
     known = ask(embedded, HINGE)

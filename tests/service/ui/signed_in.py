@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indexing.models.keys import Scope
 from tests.service.front_door import FrontDoor
-from tests.service.ui.test_sessions import Client
+from tests.service.ui.client import Client
 
 
 async def sign_in(

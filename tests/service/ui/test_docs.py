@@ -10,10 +10,9 @@ from playwright.async_api import Browser, expect
 from service.ui.queries import MAX_QUERY_LENGTH
 from tests.builders import WIDGETS
 from tests.service.front_door import FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.logged import load_hostile_log, load_log
-from tests.service.ui.test_pages import MAX_PAGE_BYTES
-from tests.service.ui.test_sessions import Client
-from tests.service.ui.visitor import Visitor, visit
+from tests.service.ui.visitor import MAX_PAGE_BYTES, Visitor, visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -96,13 +95,7 @@ async def test_axe_finds_nothing_even_without_scripts_or_room(
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
     async with visit(browser, site, **options) as visitor:
         await visitor.sign_in()
-        session = await visitor.page.context.new_cdp_session(visitor.page)
-        await session.send("Network.enable")
-        await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
-        weights: list[float] = []
-        session.on(
-            "Network.loadingFinished", lambda event: weights.append(event["encodedDataLength"])
-        )
+        weights = await visitor.weigh()
         tried = call("listEvents", owner="acme", repository="widgets", per_page="100")
         for path in (DOCS, f"{DOCS}?operation=searchTests", tried):
             weights.clear()

@@ -15,8 +15,8 @@ from service.context import CONTEXT
 from service.ui.pages import quarantines
 from tests.builders import NOON, WIDGETS, after, load_names
 from tests.service.front_door import Answer, FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.signed_in import read, sign_in
-from tests.service.ui.test_sessions import Client
 
 PLACE = "/ui/acme/widgets/quarantines"
 NAMES = [f"t{number:02}" for number in range(25)]

@@ -10,8 +10,8 @@ from playwright.async_api import Response, Route, expect
 from indexing.errors import StoreUnavailableError
 from tests.builders import after
 from tests.service.front_door import FrontDoor
+from tests.service.ui.followed import PATIENCE, VIEW, follow, merged
 from tests.service.ui.logged import load_log
-from tests.service.ui.test_event_updates import PATIENCE, VIEW, follow, merged
 from tests.service.ui.visitor import Visitor
 from tests.waiting import until
 

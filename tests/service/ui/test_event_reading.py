@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.service.front_door import FrontDoor
-from tests.service.ui.test_event_updates import PATIENCE, VIEW, follow, merged
+from tests.service.ui.followed import PATIENCE, VIEW, follow, merged
 from tests.service.ui.visitor import Visitor
 
 pytestmark = [

@@ -15,9 +15,9 @@ from service.handlers.event_stream import EVENT_STREAMS
 from service.ui.session import LIFETIME
 from tests.builders import NOON, WIDGETS, make_event
 from tests.service.front_door import FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.logged import LOG
 from tests.service.ui.signed_in import sign_in
-from tests.service.ui.test_sessions import Client
 
 TAIL = f"{LOG}/stream"
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
 
 import pytest
 from playwright.async_api import Locator, Route, expect
 
-from indexing.models.events import StoredEvent
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import FrontDoor
+from tests.service.ui.followed import PATIENCE, VIEW, follow, merged
 from tests.service.ui.logged import LOG, QUEUED, load_log
 from tests.service.ui.visitor import Visitor
 from tests.waiting import until
@@ -21,23 +20,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.usefixtures("quick_log"),
 ]
-
-VIEW = f"{LOG}?pull_request={QUEUED}"
-PATIENCE = 15_000
-
-
-def merged(number: int, **about: Any) -> StoredEvent:
-    return make_event(number, NOON, event_type="action.merge", pull_request=QUEUED, **about)
-
-
-async def follow(site: FrontDoor, visitor: Visitor, path: str = VIEW) -> Locator:
-    """Open the log, and return its rows once it is live."""
-    await load_log(site.store)
-    await visitor.sign_in()
-    await visitor.go(path)
-    await expect(visitor.page.locator("#live")).to_have_text("Live")
-    site.clock.now = after(minutes=1)
-    return visitor.page.locator("#results tr.entry")
 
 
 async def test_what_arrives_before_the_tail_is_open_shows_up(

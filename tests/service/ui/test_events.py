@@ -15,8 +15,7 @@ from service.ui.queries import MAX_QUERY_LENGTH
 from tests.builders import NOON, WIDGETS, after, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, QUEUED, REASON, load_hostile_log, load_log
-from tests.service.ui.test_pages import MAX_PAGE_BYTES
-from tests.service.ui.visitor import Visitor, visit
+from tests.service.ui.visitor import MAX_PAGE_BYTES, Visitor, visit
 
 pytestmark = [
     pytest.mark.slow,
@@ -227,11 +226,7 @@ async def test_hostile_events_come_out_as_text_within_bounds(
     await load_hostile_log(site.store)
     page = visitor.page
     await visitor.sign_in()
-    session = await page.context.new_cdp_session(page)
-    await session.send("Network.enable")
-    await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    weights: list[float] = []
-    session.on("Network.loadingFinished", lambda event: weights.append(event["encodedDataLength"]))
+    weights = await visitor.weigh()
     long = f"{LOG}?trigger={'x' * MAX_QUERY_LENGTH}"
     wrong = (f"{LOG}?received_from=%3Cscript%3E", f"{LOG}?pull_request=%22onx=", long)
     for path in (

@@ -12,8 +12,8 @@ from service.handlers.row_stream import ROWS_AT_ONCE
 from service.streaming import lasting_access
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.signed_in import sign_in
-from tests.service.ui.test_sessions import Client
 
 COUNT = 2 * ROWS_AT_ONCE + 7
 LINES = "/ui/acme/widgets/events.ndjson"

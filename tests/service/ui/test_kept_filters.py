@@ -11,9 +11,9 @@ import pytest
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import NOON, WIDGETS, after
 from tests.service.front_door import FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.shown import FLAKY, HEALTHY, load_shown
 from tests.service.ui.signed_in import read, sign_in
-from tests.service.ui.test_sessions import Client
 
 QUARANTINES = "/ui/acme/widgets/quarantines"
 

@@ -13,10 +13,10 @@ from indexing.models.executions import Conclusion
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
 from tests.service.front_door import FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.logged import LOG, load_log
 from tests.service.ui.shown import BROKEN, load_shown, page_of
 from tests.service.ui.signed_in import read, sign_in
-from tests.service.ui.test_sessions import Client
 
 
 @pytest.fixture

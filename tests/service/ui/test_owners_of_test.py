@@ -20,9 +20,9 @@ from service.ui.pages import test as page_of_test
 from tests.builders import WIDGETS, load_names
 from tests.service.front_door import FrontDoor
 from tests.service.processes import TIMEOUT
+from tests.service.ui.client import Client
 from tests.service.ui.shown import FLAKY, load_shown, page_of
 from tests.service.ui.signed_in import read, sign_in
-from tests.service.ui.test_sessions import Client
 
 TESTS = "/ui/acme/widgets/tests"
 # Markup, an attribute, a template, and text that would turn the text around it.

@@ -30,7 +30,7 @@ from tests.service.ui.shown import (
     load_shown,
     page_of,
 )
-from tests.service.ui.visitor import Visitor, visit
+from tests.service.ui.visitor import MAX_PAGE_BYTES, Visitor, visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -44,8 +44,6 @@ PAGES = (
     page_of(BROKEN),
     "/ui/acme/widgets/quarantines",
 )
-# With what a page needs from the network the first time, compressed.
-MAX_PAGE_BYTES = 250_000
 
 
 @pytest.mark.parametrize("stack", ["sqlite", "elasticsearch"], indirect=True)
@@ -324,11 +322,7 @@ async def test_no_page_weighs_more_than_250_kilobytes_with_its_charts(
 ) -> None:
     await load_shown(site.store)
     await visitor.sign_in()
-    session = await visitor.page.context.new_cdp_session(visitor.page)
-    await session.send("Network.enable")
-    await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    weights: list[float] = []
-    session.on("Network.loadingFinished", lambda event: weights.append(event["encodedDataLength"]))
+    weights = await visitor.weigh()
     for path in PAGES:
         weights.clear()
         await visitor.go(path)

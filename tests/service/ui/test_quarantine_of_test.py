@@ -10,9 +10,9 @@ import pytest
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import WIDGETS, after
 from tests.service.front_door import FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.shown import FLAKY, load_shown, page_of
 from tests.service.ui.signed_in import read, sign_in
-from tests.service.ui.test_sessions import Client
 
 QUARANTINES = "/ui/acme/widgets/quarantines"
 

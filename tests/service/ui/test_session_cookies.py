@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.service.front_door import FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.signed_in import sign_in
-from tests.service.ui.test_sessions import Client
 
 EVIL = "https://evil.example"
 OPEN_FORMS = ("/ui/sign-in", "/ui/sign-out")

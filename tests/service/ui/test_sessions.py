@@ -5,12 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from http.cookies import SimpleCookie
-from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
@@ -25,52 +21,9 @@ from service.schemas.responses import TestMetricsAnswer
 from service.ui.links import make_link
 from tests.builders import NOON, WIDGETS
 from tests.service.conftest import open_door
-from tests.service.front_door import QUARANTINES, Answer, FrontDoor
+from tests.service.front_door import QUARANTINES, FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.shown import FLAKY, load_shown, page_of
-
-FORM = "application/x-www-form-urlencoded"
-
-
-class Client:
-    """A browser without a window: it keeps cookies and sends forms."""
-
-    def __init__(self, door: FrontDoor) -> None:
-        self.door = door
-        self.cookies: dict[str, str] = {}
-
-    async def get(self, path: str, **headers: str) -> Answer:
-        return await self._ask(path, headers)
-
-    async def post(self, path: str, fields: Mapping[str, Any], **headers: str) -> Answer:
-        sent = {"Content-Type": FORM, "Origin": self.door.base, **headers}
-        body = urlencode(fields, doseq=True).encode()
-        return await self._ask(path, {k: v for k, v in sent.items() if v}, "POST", body)
-
-    async def proof(self, path: str = "/ui/sign-in") -> str:
-        """Return the CSRF token of a page."""
-        found = re.search(rb'name="csrf" value="([^"]+)"', (await self.get(path)).body)
-        assert found is not None
-        return found[1].decode()
-
-    async def sign_in(self, key: str | None = None, **fields: str) -> Answer:
-        chosen = self.door.key if key is None else key
-        return await self.post("/ui/sign-in", {"csrf": await self.proof(), "key": chosen, **fields})
-
-    async def _ask(
-        self, path: str, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
-    ) -> Answer:
-        cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        sent = {**headers, **({"Cookie": cookie} if cookie else {})}
-        async with self.door.client.request(
-            method, self.door.base + path, headers=sent, data=body, allow_redirects=False
-        ) as response:
-            for line in response.headers.getall("Set-Cookie", ()):
-                for name, morsel in SimpleCookie(line).items():
-                    if morsel.value:
-                        self.cookies[name] = morsel.value
-                    else:
-                        self.cookies.pop(name, None)
-            return Answer(response.status, response.headers, await response.read())
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from indexing.errors import StoreUnavailableError
 from indexing.models.executions import Conclusion
 from tests.builders import WIDGETS, after, make_executions, make_run
 from tests.service.front_door import FrontDoor
+from tests.service.ui.client import Client
 from tests.service.ui.shown import BROKEN, load_shown
 from tests.service.ui.signed_in import read, sign_in
-from tests.service.ui.test_sessions import Client
 
 OVERVIEW = "/ui/acme/widgets"
 SILENT = "Health stays as it was last seen."

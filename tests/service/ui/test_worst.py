@@ -14,7 +14,7 @@ from service.config.settings import Settings
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
-from tests.service.ui.test_sessions import Client
+from tests.service.ui.client import Client
 
 
 @pytest.fixture

@@ -33,6 +33,9 @@ INJECTED = """
 ].map((each) => each.outerHTML)
 """
 
+# What a page needs from the network the first time, compressed.
+MAX_PAGE_BYTES = 250_000
+
 
 @dataclass
 class Visitor:
@@ -56,6 +59,17 @@ class Visitor:
         await self.page.get_by_role("heading", name="Repositories").wait_for()
         # Parts of later pages would stay as they are below the pointer.
         await self.page.mouse.move(0, 0)
+
+    async def weigh(self) -> list[float]:
+        """Turn the browser's cache off; return a list that gets the bytes of each response."""
+        weights: list[float] = []
+        session = await self.page.context.new_cdp_session(self.page)
+        await session.send("Network.enable")
+        await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+        session.on(
+            "Network.loadingFinished", lambda event: weights.append(event["encodedDataLength"])
+        )
+        return weights
 
     async def find_violations(self) -> list[Any]:
         """Return the violations that axe finds in the page as it is now."""

@@ -13,7 +13,7 @@ import redis
 
 from service.config.settings import Settings
 from tests.service.front_door import Answer, FrontDoor
-from tests.service.ui.test_sessions import Client
+from tests.service.ui.client import Client
 from tests.source_host import SourceHost, open_host
 
 TOKEN = "ghs_a.token-of/a+host~1="

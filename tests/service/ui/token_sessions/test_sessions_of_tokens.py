@@ -14,9 +14,9 @@ from service.ui.session import LIFETIME
 from tests.builders import FOREIGN, GADGETS, NOON, after, load_names
 from tests.service.conftest import open_door
 from tests.service.tracing.conftest import Spans, open_tracing
+from tests.service.ui.client import Client
 from tests.service.ui.logged import LOG
 from tests.service.ui.shown import FLAKY, load_shown, page_of
-from tests.service.ui.test_sessions import Client
 from tests.service.ui.token_sessions.conftest import (
     HOME,
     OTHER,

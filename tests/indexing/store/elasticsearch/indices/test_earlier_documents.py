@@ -20,8 +20,7 @@ from indexing.names import parse_repository
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch.indices import control
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
-from tests.builders import NOON, WIDGETS, after, load_names, make_event
-from tests.contracts.test_health_reports import load_history
+from tests.builders import NOON, WIDGETS, after, load_history, load_names, make_event
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, names, open_at
 
 pytestmark = pytest.mark.fresh_indices

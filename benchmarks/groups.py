@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
+from indexing.clocks import utc_now
 from indexing.groups import FindValues, find_directory
 from indexing.models.executions import Conclusion
 from indexing.models.groups import MOST_GROUPS, Grouping
@@ -25,7 +26,6 @@ from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
 from indexing.owners.finding import Owners
 from indexing.store import ElasticsearchPlace, open_store
 from indexing.store.interface import Store
-from service.context import utc_now
 from tests.builders import WIDGETS, make_executions, make_run
 from tests.owners import read_owners
 

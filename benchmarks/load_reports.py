@@ -13,12 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from lxml import etree
 
+from indexing.clocks import utc_now
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import ReportRequest, ingest_reports
 from indexing.ingest.manifest import read_manifest
@@ -62,12 +63,8 @@ class Preparing:
         return 0
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 def read_requests() -> list[ReportRequest]:
-    found = list(read_manifest(SAMPLES / "manifest.csv", REPOSITORY, clock=_now))
+    found = list(read_manifest(SAMPLES / "manifest.csv", REPOSITORY, clock=utc_now))
     return [request for request in found if isinstance(request, ReportRequest)]
 
 
@@ -85,11 +82,11 @@ def read_with_lxml(requests: Sequence[ReportRequest]) -> int:
 async def write_prepared(store: Store, batches: Sequence[Batch]) -> None:
     for run, executions in batches:
         await store.write_results(REPOSITORY, {run: executions})
-    await store.refresh_tests(_now())
+    await store.refresh_tests(utc_now())
 
 
 async def load(store: Store, requests: Sequence[ReportRequest]) -> IngestCount:
-    return await ingest_reports(store, requests, refuse=print, clock=_now)
+    return await ingest_reports(store, requests, refuse=print, clock=utc_now)
 
 
 async def time_over_a_new_store(work: Callable[[Store], Awaitable[object]]) -> float:
@@ -98,7 +95,7 @@ async def time_over_a_new_store(work: Callable[[Store], Awaitable[object]]) -> f
         store = await open_store(Path(folder))
         try:
             await store.set_repository(
-                REPOSITORY, RepositoryChange(default_branch="develop"), _now()
+                REPOSITORY, RepositoryChange(default_branch="develop"), utc_now()
             )
             start = time.perf_counter()
             await work(store)
@@ -117,7 +114,7 @@ async def measure() -> float:
     """Print the figures; return the ratio."""
     requests = read_requests()
     preparing = Preparing()
-    count = await ingest_reports(preparing, requests, refuse=print, clock=_now)
+    count = await ingest_reports(preparing, requests, refuse=print, clock=utc_now)
     reading, writing, loading = [], [], []
     for _ in range(ROUNDS):
         reading.append(time_of(lambda: read_with_lxml(requests)))

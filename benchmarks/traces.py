@@ -22,11 +22,11 @@ from threading import Thread
 from typing import Final
 
 from benchmarks.running.processes import HOST, ROOT, Launch, Running, free_port, running
+from indexing.clocks import utc_now
 from indexing.identifiers import derive_test_id
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from service.auth.api_keys import make_key, make_key_id
-from service.context import utc_now
 from tests.builders import WIDGETS, load_names
 
 ROUNDS: Final = 12

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
+from indexing.clocks import Clock, utc_now
 from indexing.fairness import FairSemaphore
 from indexing.store.interface import Store
 from service.cache.backend import CacheBackend
@@ -28,11 +29,9 @@ from service.context import (
     CONTEXT,
     CREDENTIAL_CHECKS,
     LIFECYCLE,
-    Clock,
     Context,
     Lifecycle,
     OpenApiDocument,
-    utc_now,
 )
 from service.handlers import (
     event_aggregate,

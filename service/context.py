@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from indexing.clocks import Clock
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader, Writer
 from service.auth.principal import Principal
@@ -21,12 +20,6 @@ from service.pagination.cursor import CursorSigner
 
 if TYPE_CHECKING:
     from service.auth.code_host.access import CodeHost
-
-Clock = Callable[[], datetime]
-
-
-# The present time.
-utc_now: Final[Clock] = partial(datetime.now, UTC)
 
 
 @dataclass(slots=True)

@@ -7,10 +7,10 @@ import uuid
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from indexing.clocks import Clock
 from indexing.errors import MergewatchError
 from indexing.store.notifications import NotificationStore
 from indexing.timestamps import lasts
-from service.context import Clock
 
 
 class ProcessLease:

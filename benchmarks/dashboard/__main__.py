@@ -25,13 +25,13 @@ import aiohttp
 from benchmarks.dashboard.data import load
 from benchmarks.dashboard.pages import HOME, Fetched, Page, fetch, list_pages, weigh_assets
 from benchmarks.data.loading import FOLDER
+from indexing.clocks import utc_now
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from indexing.timestamps import format_timestamp, parse_timestamp
 from service.app import create_app
 from service.auth.api_keys import make_key, make_key_id
 from service.config.settings import Settings
-from service.context import utc_now
 from service.server.listener import http_url
 from service.server.process import bind, start
 from tests.builders import WIDGETS

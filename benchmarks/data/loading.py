@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from benchmarks.data.generated import (
     repositories_of,
 )
 from benchmarks.data.sizes import StoreSize
+from indexing.clocks import utc_now
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.store.interface import Store
 from service.auth.api_keys import digest_key, make_key, make_key_id
@@ -72,7 +72,7 @@ def make_owner_key(scope: Scope = Scope.READ) -> tuple[str, ApplicationKey]:
         scope=scope,
         owner=OWNER,
         repository=None,
-        created_at=_now(),
+        created_at=utc_now(),
     )
 
 
@@ -89,7 +89,7 @@ async def _load(size: StoreSize, open_store: OpenStore) -> None:
         await _load_events(store, size)
         await _load_executions(store, size)
         for number in range(QUARANTINES):
-            await store.add_quarantine(MEASURED, quarantine_of(number), _now())
+            await store.add_quarantine(MEASURED, quarantine_of(number), utc_now())
 
 
 async def _load_events(store: Store, size: StoreSize) -> None:
@@ -108,7 +108,7 @@ async def _load_executions(store: Store, size: StoreSize) -> None:
             await store.write_results(batch.repository, {batch.run: batch.executions})
         say(tests)
     refreshed = Progress(f"{size.name}: health", size.identities)
-    await store.refresh_tests(_now(), refreshed.at)
+    await store.refresh_tests(utc_now(), refreshed.at)
 
 
 @asynccontextmanager
@@ -118,10 +118,6 @@ async def _opened(open_store: OpenStore) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Progress:

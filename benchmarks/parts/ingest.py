@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -23,6 +22,7 @@ from benchmarks.load_targets import EVENTS, NEW_TESTS, PLAINLY, SAME_TESTS
 from benchmarks.parts import plain_bulk
 from benchmarks.results import Speed
 from benchmarks.running.new_stores import NewPlace
+from indexing.clocks import utc_now
 from indexing.ingest.events import ingest_events
 from indexing.ingest.junit import ExecutionSink, ReportRequest, ingest_reports
 from indexing.ingest.lines import Line, split_lines
@@ -128,18 +128,14 @@ async def _speeds(kind: str, count: int, ways: Mapping[str, Way]) -> list[Speed]
 async def _load_events(sink: object, *, lines: Sequence[Line]) -> None:
     # This load calls only the two methods of a writer that `Discarding` has.
     count = await ingest_events(
-        cast(Writer, sink), lines, source="generated", refuse=print, clock=_now
+        cast(Writer, sink), lines, source="generated", refuse=print, clock=utc_now
     )
     if count.written != len(lines):
         raise RuntimeError(f"{count.written} of {len(lines)} events were written")
 
 
 async def _load_reports(sink: object, *, reports: Sequence[ReportRequest]) -> None:
-    await ingest_reports(cast(ExecutionSink, sink), reports, refuse=print, clock=_now)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+    await ingest_reports(cast(ExecutionSink, sink), reports, refuse=print, clock=utc_now)
 
 
 async def _timed(load: Load, sink: object) -> float:

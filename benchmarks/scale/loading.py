@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
@@ -17,6 +16,7 @@ from typing import Final, Protocol
 import orjson
 
 from benchmarks.scale.identities import LARGEST, batches_of, events_of, sizes_of
+from indexing.clocks import utc_now
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import ReportRequest, ingest_reports
 from indexing.ingest.manifest import read_manifest
@@ -57,7 +57,7 @@ async def _load_identities(store: Store, amount: int) -> tuple[int, int]:
         for batch in batches_of(repository, tests):
             count = await store.write_results(batch.repository, {batch.run: batch.executions})
             written += count.written
-        await store.refresh_tests(_now(), repository=repository)
+        await store.refresh_tests(utc_now(), repository=repository)
         # The largest repository comes first: a tenth of all.
         early = early or most_memory()
         rate = written / (time.monotonic() - began)
@@ -76,9 +76,9 @@ async def _load_events(store: Store, amount: int) -> tuple[int, int]:
 
 
 async def _load_reports(store: Store, amount: int) -> tuple[int, int]:
-    await store.set_repository(LAMMPS, RepositoryChange(default_branch="develop"), _now())
+    await store.set_repository(LAMMPS, RepositoryChange(default_branch="develop"), utc_now())
     found = [
-        r for r in read_manifest(_MANIFEST, LAMMPS, clock=_now) if isinstance(r, ReportRequest)
+        r for r in read_manifest(_MANIFEST, LAMMPS, clock=utc_now) if isinstance(r, ReportRequest)
     ]
     half = amount // 2
     first = await _ingest(store, found[:half])
@@ -88,7 +88,7 @@ async def _load_reports(store: Store, amount: int) -> tuple[int, int]:
 
 
 async def _ingest(store: Store, requests: Sequence[ReportRequest]) -> IngestCount:
-    return await ingest_reports(store, requests, refuse=print, clock=_now)
+    return await ingest_reports(store, requests, refuse=print, clock=utc_now)
 
 
 _LOADS: Final[dict[str, _Loading]] = {
@@ -108,10 +108,6 @@ def load(what: str, amount: int, url: str, prefix: str) -> Load:
 def most_memory() -> int:
     """Return the peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 async def _main(what: str, amount: int, url: str, prefix: str) -> Load:

@@ -11,6 +11,7 @@ from typing import Final
 
 from indexing.accepted_times import check_accepted
 from indexing.ahead import one_ahead
+from indexing.clocks import Clock
 from indexing.errors import InvalidValueError
 from indexing.events.parsing import ParsedEvent, RefusedEventError, parse_event
 from indexing.ingest.counts import IngestCount, Progress
@@ -43,7 +44,7 @@ async def ingest_events(
     *,
     source: str,
     refuse: Callable[[RefusedLine], None],
-    clock: Callable[[], datetime],
+    clock: Clock,
     progress: Progress | None = None,
     only: RepositoryName | None = None,
 ) -> IngestCount:
@@ -74,7 +75,7 @@ async def _read_batches(
     load: EventLoad,
     lines: Iterable[Line],
     read: Callable[[Line, datetime], ParsedEvent],
-    clock: Callable[[], datetime],
+    clock: Clock,
 ) -> AsyncGenerator[Batch]:
     """Add the event of each line to the load; yield each full batch."""
     yielder = LoopYielder()

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from indexing.accepted_times import AcceptedTimes, accepted_times, check_accepted
 from indexing.ahead import one_ahead
+from indexing.clocks import Clock
 from indexing.errors import InvalidValueError
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
 from indexing.ingest.counts import IngestCount
@@ -114,7 +115,7 @@ async def ingest_reports(
     requests: Iterable[ReportRequest | Refusal],
     *,
     refuse: Callable[[Refusal], None],
-    clock: Callable[[], datetime],
+    clock: Clock,
     progress: ReportProgress | None = None,
     judged: Steps | None = None,
 ) -> IngestCount:
@@ -169,7 +170,7 @@ class _Ingest:
         self,
         sink: ExecutionSink,
         refuse: Callable[[Refusal], None],
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self.count = IngestCount()
         self._sink = sink

@@ -14,6 +14,7 @@ from typing import BinaryIO, Final, TypeVar
 
 from indexing.accepted_times import check_accepted
 from indexing.ci.pull_requests import parse_pull_request
+from indexing.clocks import Clock
 from indexing.errors import InvalidValueError
 from indexing.ingest.junit import Refusal, ReportRequest, check_run, name_file
 from indexing.models.executions import Run
@@ -43,7 +44,7 @@ def read_manifest(
     path: Path,
     repository: RepositoryName,
     *,
-    clock: Callable[[], datetime],
+    clock: Clock,
     framework: str | None = None,
     framework_version: str | None = None,
     language: str | None = None,

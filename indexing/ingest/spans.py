@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable
-from datetime import datetime
+from collections.abc import AsyncIterable
 
+from indexing.clocks import Clock
 from indexing.errors import UnknownRepositoryError
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import BATCH_EXECUTIONS
@@ -18,7 +18,7 @@ async def ingest_results(
     repository: RepositoryName,
     executions: AsyncIterable[tuple[Run, Execution]],
     *,
-    clock: Callable[[], datetime],
+    clock: Clock,
 ) -> IngestCount:
     """Write the executions, which come run by run, and refresh the derived data.
 

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
+from indexing.clocks import Clock
 from indexing.errors import StoreUnavailableError
 from indexing.pruning import RENEWED_EVERY, PruneRun
 from indexing.store.interface import PruneCount, Steps, Store
-
-Clock = Callable[[], datetime]
 
 
 def new_run(now: datetime) -> PruneRun:

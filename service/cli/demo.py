@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.errors import MergewatchError
 from indexing.identifiers import derive_test_id
 from indexing.ingest.counts import IngestCount
@@ -28,7 +29,7 @@ from indexing.timestamps import format_timestamp, from_microseconds
 from service.auth.api_keys import make_key, make_key_id
 from service.cli.demo_dates import ExampleEvents, move_reports, read_events
 from service.cli.output import print_count, progress_meters
-from service.cli.running import now, with_store
+from service.cli.running import with_store
 from service.config.secret import choose_secret
 from service.config.settings import Settings, load_settings
 from service.http.targets import UI_PREFIX
@@ -101,7 +102,7 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
     # The key is stored last: no key means that an earlier load was interrupted.
     if not (has_tests and has_key):
         await _load(store, examples)
-    moment = now()
+    moment = utc_now()
     for earlier in await store.list_keys():
         if (earlier.name, earlier.owner) == (KEY_NAME, OWNER):
             await store.revoke_key(earlier.id, moment)
@@ -148,7 +149,7 @@ async def _load(store: Store, examples: Path) -> None:
         events.moved_to(end),
         source=str(path),
         refuse=lambda line: _fail(str(line)),
-        clock=now,
+        clock=utc_now,
     )
     for example in _REPORTS:
         total += await _load_reports(store, examples, example, end)
@@ -160,12 +161,12 @@ async def _choose_end(store: Store, events: ExampleEvents) -> datetime:
     loaded = await _find_newest(store)
     if loaded is not None and loaded.id in events.received:
         return events.find_end(loaded.id, loaded.received_at)
-    return now().replace(microsecond=0)
+    return utc_now().replace(microsecond=0)
 
 
 async def _find_newest(store: Store) -> EventKey | None:
     """Return the key of the newest example event in the store."""
-    query = EventQuery(_EVENTS, datetime.min.replace(tzinfo=UTC), now() + _DEFAULT_RANGE)
+    query = EventQuery(_EVENTS, datetime.min.replace(tzinfo=UTC), utc_now() + _DEFAULT_RANGE)
     rows = (await store.list_events(query, Anchor(), 1)).rows
     return EventKey(from_microseconds(rows[0].received_microseconds), rows[0].id) if rows else None
 
@@ -174,15 +175,15 @@ async def _load_reports(
     store: Store, examples: Path, example: _Example, end: datetime
 ) -> IngestCount:
     await store.set_repository(
-        example.repository, RepositoryChange(default_branch=example.default_branch), now()
+        example.repository, RepositoryChange(default_branch=example.default_branch), utc_now()
     )
     manifest = examples / example.folder / "manifest.csv"
     with progress_meters() as meters:
         return await ingest_reports(
             store,
-            move_reports(read_manifest(manifest, example.repository, clock=now), end),
+            move_reports(read_manifest(manifest, example.repository, clock=utc_now), end),
             refuse=_refuse_report,
-            clock=now,
+            clock=utc_now,
             progress=meters(str(example.repository), "reports"),
         )
 

@@ -9,12 +9,13 @@ from typing import Final
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.pruning import PruneRun
 from indexing.store import StoreVersions, name_backend, recorded_prune
 from indexing.store.interface import PruneCount, Store, StoreStatus
 from service.cli.copies import backup, restore
 from service.cli.output import judging_steps, progress_meters
-from service.cli.running import now, require_store, with_existing_store, with_store
+from service.cli.running import require_store, with_existing_store, with_store
 from service.cli.status import print_status
 from service.config.settings import Settings, load_settings
 
@@ -43,7 +44,7 @@ def rebuild() -> None:
     """Recompute all derived data from the stored executions."""
     with progress_meters() as meters:
         judged = judging_steps(meters)
-        count = with_existing_store(lambda store: store.rebuild(now(), judged))
+        count = with_existing_store(lambda store: store.rebuild(utc_now(), judged))
     click.echo(f"rebuilt {count} tests", err=True)
 
 
@@ -59,7 +60,7 @@ def prune(run_id: str | None) -> None:
     if run_id is not None:
         _prune_for_service(settings, run_id)
         return
-    moment = now()
+    moment = utc_now()
     before = moment - timedelta(days=settings.retention_days)
     rollups_before = moment - timedelta(days=settings.rollup_days)
 
@@ -67,7 +68,7 @@ def prune(run_id: str | None) -> None:
         run = await recorded_prune.begin(store, moment)
         with progress_meters() as meters:
             return await recorded_prune.prune(
-                store, run, before, now, judging_steps(meters), rollups_before
+                store, run, before, utc_now, judging_steps(meters), rollups_before
             )
 
     count = with_existing_store(drop, settings)
@@ -84,7 +85,7 @@ def _prune_for_service(settings: Settings, run_id: str) -> None:
             return
         before = run.began_at - timedelta(days=settings.retention_days)
         rollups_before = run.began_at - timedelta(days=settings.rollup_days)
-        await recorded_prune.prune(store, run, before, now, rollups_before=rollups_before)
+        await recorded_prune.prune(store, run, before, utc_now, rollups_before=rollups_before)
 
     with_store(drop, settings)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.dead_letter import DeadLetterFile, RefusedLine
 from indexing.ingest.events import ingest_events
@@ -16,7 +17,7 @@ from indexing.store.interface import Store
 from service.cli.junit import junit
 from service.cli.output import RefusalList, finish_ingest, progress_meters
 from service.cli.removal import undo
-from service.cli.running import now, with_store
+from service.cli.running import with_store
 
 
 @click.group()
@@ -80,7 +81,7 @@ async def _load_source(
             meter(source.bytes_read, source.size)
 
         return await ingest_events(
-            store, source.lines(), source=source.name, refuse=refuse, clock=now, progress=show
+            store, source.lines(), source=source.name, refuse=refuse, clock=utc_now, progress=show
         )
 
 

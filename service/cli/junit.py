@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import (
     ExecutionSink,
@@ -31,7 +32,7 @@ from service.cli.report_options import (
     pop_framework_options,
     run_options,
 )
-from service.cli.running import now, with_store
+from service.cli.running import with_store
 from service.cli.upload import open_upload
 from service.config.settings import Settings, load_settings
 
@@ -68,7 +69,7 @@ def junit(
     if manifest is not None:
         _check_no_run_options(paths, options)
         repository = choose_repository(repository, facts)
-        requests = list(read_manifest(manifest, repository, clock=now, **framework_options))
+        requests = list(read_manifest(manifest, repository, clock=utc_now, **framework_options))
     else:
         missing = () if paths else ("PATH (or --manifest)",)
         repository, run = make_run({**options, "repository": repository}, facts, missing)
@@ -119,7 +120,7 @@ async def _ingest(
         sink,
         requests,
         refuse=refuse,
-        clock=now,
+        clock=utc_now,
         progress=display.reports,
         judged=display.judged,
     )

@@ -7,12 +7,13 @@ from datetime import datetime
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.store.interface import Store
 from service.auth.api_keys import make_key, make_key_id
 from service.cli.output import format_moment, print_table, warn_if_past
 from service.cli.parameters import MOMENT, OWNER, REPOSITORY_ALONE, STORED_NAME
-from service.cli.running import now, with_existing_store, with_store
+from service.cli.running import with_existing_store, with_store
 
 
 @click.group()
@@ -40,7 +41,7 @@ def create(
         scope=Scope(scope),
         owner=owner,
         repository=repository,
-        created_at=now(),
+        created_at=utc_now(),
         expires_at=expires,
     )
     with_store(lambda store: store.add_key(key))
@@ -52,7 +53,7 @@ def create(
         )
         click.echo(text)
     except OSError as error:
-        with_store(lambda store: store.revoke_key(key.id, now()))
+        with_store(lambda store: store.revoke_key(key.id, utc_now()))
         raise click.ClickException(
             f"the key could not be printed and was revoked: {error}"
         ) from error
@@ -61,7 +62,7 @@ def create(
 @keys.command("list")
 def list_keys() -> None:
     """List the keys, without their secrets."""
-    moment = now()
+    moment = utc_now()
     found = with_existing_store(lambda store: store.list_keys())
     print_table(
         ("ID", "NAME", "SCOPE", "REPOSITORIES", "CREATED", "EXPIRES", "STATE"),
@@ -86,7 +87,7 @@ def revoke(key_id: str) -> None:
     """Revoke a key; it stops working everywhere within 60 seconds."""
 
     async def end(store: Store) -> bool:
-        return await store.revoke_key(key_id, now())
+        return await store.revoke_key(key_id, utc_now())
 
     if not with_existing_store(end):
         raise click.ClickException(f"no such key: {key_id}")

@@ -9,6 +9,7 @@ from functools import partial
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.globs import matches
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor
@@ -30,7 +31,7 @@ from service.cli.parameters import (
     STORED_NAME,
     repository_option,
 )
-from service.cli.running import now, with_existing_store, with_store
+from service.cli.running import with_existing_store, with_store
 
 
 @click.group()
@@ -76,7 +77,7 @@ def add(
             actor=find_user(),
         )
 
-    warn_if_past(expires, now())
+    warn_if_past(expires, utc_now())
     if test is not None:
         _add_one(repository, make_request(test))
         return
@@ -86,7 +87,7 @@ def add(
 
     async def add_all(store: Store) -> None:
         for name in names:
-            added = await store.add_quarantine(repository, make_request(name), now())
+            added = await store.add_quarantine(repository, make_request(name), utc_now())
             # At once: if a later one fails, this one exists.
             click.echo(str(added.quarantine.key.id))
 
@@ -95,7 +96,7 @@ def add(
 
 def _add_one(repository: RepositoryName, request: QuarantineRequest) -> None:
     async def quarantine_test(store: Store) -> tuple[Quarantine, bool]:
-        added, _ = await store.add_quarantine(repository, request, now())
+        added, _ = await store.add_quarantine(repository, request, utc_now())
         test_id = derive_test_id(repository, request.test_name)
         return added, await store.get_test(repository, test_id) is not None
 
@@ -135,7 +136,7 @@ def remove(
 
     async def end(store: Store) -> None:
         for each in chosen:
-            if await store.remove_quarantine(repository, each, now(), find_user()):
+            if await store.remove_quarantine(repository, each, utc_now(), find_user()):
                 # At once: if a later one fails, this one is removed.
                 click.echo(f"removed {each}", err=True)
             elif each == quarantine_id:
@@ -150,7 +151,7 @@ def _read_all(
     async def read(store: Store) -> tuple[Quarantine, ...]:
         if await store.find_repository(repository) is None:
             raise click.ClickException(f"the repository {repository} is not known")
-        page = await store.list_quarantines(QuarantineQuery(repository, now()), Anchor(), None)
+        page = await store.list_quarantines(QuarantineQuery(repository, utc_now()), Anchor(), None)
         return page.rows
 
     return read
@@ -165,7 +166,7 @@ def changes(repository: RepositoryName, limit: int) -> None:
     async def read(store: Store) -> tuple[QuarantineChange, ...]:
         if await store.find_repository(repository) is None:
             raise click.ClickException(f"the repository {repository} is not known")
-        page = await store.list_quarantine_changes(repository, now(), Anchor(), limit)
+        page = await store.list_quarantine_changes(repository, utc_now(), Anchor(), limit)
         return page.rows
 
     print_table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from indexing.accepted_times import accepted_times
+from indexing.clocks import utc_now
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import MAX_ATTEMPT
 from indexing.models.paging import Anchor
@@ -14,7 +15,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount, Store
 from service.cli.output import confirm, format_moment, judging_steps, progress_meters
 from service.cli.parameters import STORED_NAME, optional_repository_option, repository_option
-from service.cli.running import now, with_existing_store
+from service.cli.running import with_existing_store
 
 _yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -46,7 +47,7 @@ def undo(
     Derived data is recomputed: health, counts, first and last failures, and automatic
     quarantines. Loading the same reports again restores everything.
     """
-    moment = now()
+    moment = utc_now()
     if misdated:
         if run_id or attempt or pipeline or job:
             raise click.UsageError("--misdated cannot be combined with a run")
@@ -89,7 +90,7 @@ def forget(repository: RepositoryName, test: str, yes: bool) -> None:
     The results of every branch, pipeline and job are removed, and so is the automatic quarantine.
     Manual quarantines stay. If results are loaded again, the test starts as a new one.
     """
-    moment = now()
+    moment = utc_now()
     selection = ExecutionSelection(repository, test_name=test)
     test_id = derive_test_id(repository, test)
 

@@ -10,12 +10,12 @@ from typing import Any, Final, TypedDict
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.errors import InvalidValueError
 from indexing.ingest.junit import ReportRequest, check_started_at
 from indexing.models.executions import MAX_ATTEMPT, Run
 from indexing.names import RepositoryName
 from service.cli.parameters import MOMENT, PULL_REQUEST, STORED_NAME, TEXT
-from service.cli.running import now
 from service.config.settings import Settings, SettingsError
 
 _Command = Callable[..., Any]
@@ -84,7 +84,7 @@ def make_requests(
         click.UsageError: `started_at` is outside the accepted range.
     """
     try:
-        started_at = check_started_at(started_at, now())
+        started_at = check_started_at(started_at, utc_now())
     except InvalidValueError as error:
         raise click.UsageError(str(error).replace("started_at", "--started-at", 1)) from error
     return [

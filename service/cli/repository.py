@@ -6,6 +6,7 @@ from typing import BinaryIO
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.errors import InvalidValueError
 from indexing.models.repositories import (
     MAX_CODE_OWNERS_BYTES,
@@ -19,7 +20,7 @@ from indexing.store.interface import Store
 from service.cli.output import judging_steps, print_table, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
 from service.cli.remote.repositories import health
-from service.cli.running import now, with_existing_store, with_store
+from service.cli.running import with_existing_store, with_store
 from service.config.settings import load_settings
 
 _SWITCH = click.Choice(["on", "off"])
@@ -87,7 +88,7 @@ def set_repository(
         quarantine_after=quarantine_after,
     )
     code_owners = None if codeowners is None else _read_code_owners(codeowners)
-    moment = now()
+    moment = utc_now()
 
     async def apply(store: Store) -> Repository:
         if code_owners is not None:

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import click
@@ -81,8 +80,3 @@ def require_store(settings: Settings) -> StoreVersions:
             where = f"Elasticsearch has no store with the prefix {settings.elasticsearch_prefix}"
         raise click.ClickException(f"{where}; `mergewatch index create` creates it")
     return versions
-
-
-def now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.models.notifications import OutboxCount, Webhook, WebhookFormat
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.output import format_moment, print_table
 from service.cli.parameters import REPOSITORY, SECRET, WEBHOOK_URL, repository_option
-from service.cli.running import now, with_existing_store, with_store
+from service.cli.running import with_existing_store, with_store
 from service.config.reach import Reach
 from service.config.settings import load_settings
 from service.notifications.registration import host_of
@@ -51,7 +52,7 @@ def add(
         WebhookFormat.SLACK if slack else WebhookFormat.STANDARD,
         WEBHOOK_URL.convert(_read(url_file), None, ctx),
         b"" if secret_file is None else SECRET.convert(_read(secret_file), None, ctx),
-        now(),
+        utc_now(),
     )
     with_store(lambda store: store.add_webhook(made))
     click.echo(made.id)
@@ -103,7 +104,7 @@ def retry(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
 
     async def revive(store: Store) -> int:
         await _find(store, repository, webhook_id)
-        return await store.retry_dead(webhook_id, now())
+        return await store.retry_dead(webhook_id, utc_now())
 
     click.echo(f"{with_existing_store(revive)} notifications wait again", err=True)
 
@@ -121,7 +122,7 @@ def test(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
     found = with_existing_store(lambda store: _find(store, repository, webhook_id))
 
     async def send() -> Attempt:
-        moment = now()
+        moment = utc_now()
         message = make_test(found, str(uuid.uuid4()), moment)
         delivery = Delivery.open(load_settings().notifications or Reach.PUBLIC)
         try:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,6 +21,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from indexing.clocks import Clock
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cache.backend import CacheBackend
@@ -131,9 +131,7 @@ class Metrics:
         if self._folder is not None:
             self._copies.stop()
 
-    def measure(
-        self, store: Store, repositories: Sequence[RepositoryName], clock: Callable[[], datetime]
-    ) -> Store:
+    def measure(self, store: Store, repositories: Sequence[RepositoryName], clock: Clock) -> Store:
         """Return the same store, measured, and add the metrics of these repositories."""
         self._gauges.append(HealthGauges(store, repositories))
         self._gauges.append(OutboxGauges(store, clock))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from indexing.clocks import Clock
 from indexing.errors import StoreError
 from indexing.store.notifications import NotificationStore
 from service.middleware.store_gauges import (
@@ -23,7 +24,7 @@ from service.middleware.store_gauges import (
 class OutboxGauges(StoreGauges):
     """Gauges that a scrape reads from the store; they are missing if it cannot be read in time."""
 
-    def __init__(self, store: NotificationStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: NotificationStore, clock: Clock) -> None:
         super().__init__()
         self._store = store
         self._clock = clock

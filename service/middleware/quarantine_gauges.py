@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from indexing.clocks import Clock
 from indexing.errors import StoreError
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery
@@ -21,7 +21,7 @@ class QuarantineGauges(StoreGauges):
     """Gauges that a scrape reads from the store; a repository that cannot be read is left out."""
 
     def __init__(
-        self, reader: Reader, repositories: Sequence[RepositoryName], clock: Callable[[], datetime]
+        self, reader: Reader, repositories: Sequence[RepositoryName], clock: Clock
     ) -> None:
         super().__init__()
         self._reader = reader

@@ -12,14 +12,13 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 
+from indexing.clocks import Clock
 from indexing.errors import InvalidValueError
 from indexing.identifiers import UUID_PATTERN
 from indexing.lru import Lru
@@ -117,7 +116,7 @@ class RememberedAccess:
     def __init__(
         self,
         backend: CacheBackend,
-        clock: Callable[[], datetime],
+        clock: Clock,
         rate_limit: RateLimit | None = None,
     ) -> None:
         self._backend = backend

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -20,6 +20,7 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
+from indexing.clocks import Clock
 from indexing.lru import Lru
 from service.auth.principal import Principal
 from service.cache.answers import Answer, tag_of
@@ -121,7 +122,7 @@ class ResponseCache:
     def __init__(
         self,
         backend: CacheBackend,
-        clock: Callable[[], datetime],
+        clock: Clock,
         rate_limit: RateLimit | None = None,
     ) -> None:
         self._backend = backend

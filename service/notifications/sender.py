@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from indexing.clocks import Clock, utc_now
 from indexing.errors import MergewatchError
 from indexing.models.notifications import Notification, Webhook, WebhookFormat
 from indexing.store.notifications import NotificationStore
 from indexing.timestamps import lasts
-from service.context import Clock, utc_now
 from service.leases import ProcessLease
 from service.notifications.delivery import Attempt, Result
 from service.notifications.messages import Message, make_slack, make_standard

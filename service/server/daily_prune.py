@@ -18,11 +18,11 @@ from datetime import datetime, time
 from typing import Final
 
 from indexing.child_processes import with_python_path
+from indexing.clocks import Clock, utc_now
 from indexing.errors import MergewatchError
 from indexing.pruning import NextStep, PruneRun, find_due, next_step
 from indexing.store import recorded_prune
 from indexing.store.interface import Store
-from service.context import Clock, utc_now
 
 # How often a process checks whether a run is due.
 LOOK_SECONDS: Final = 60.0

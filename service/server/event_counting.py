@@ -11,9 +11,9 @@ import time
 from datetime import timedelta
 from typing import Final
 
+from indexing.clocks import Clock, utc_now
 from indexing.errors import MergewatchError
 from indexing.store.interface import Store
-from service.context import Clock, utc_now
 from service.leases import ProcessLease
 
 LEASE: Final = "event-counts"

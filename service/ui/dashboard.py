@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from service.context import Clock
+from indexing.clocks import Clock
 from service.http.targets import UI_PREFIX
 from service.ui.api import Handlers
 from service.ui.links import SignInLinks

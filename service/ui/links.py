@@ -7,12 +7,12 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import orjson
 
+from indexing.clocks import Clock
 from service.cache.backend import CacheBackend
 
 LIFETIME: Final = timedelta(minutes=10)
@@ -36,7 +36,7 @@ def make_link(secret: bytes, key_id: str, now: datetime) -> str:
 class SignInLinks:
     """Accepts each link once, even across processes if they share a Redis."""
 
-    def __init__(self, secret: bytes, backend: CacheBackend, clock: Callable[[], datetime]) -> None:
+    def __init__(self, secret: bytes, backend: CacheBackend, clock: Clock) -> None:
         self._secret = secret
         self._backend = backend
         self._clock = clock

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,6 +18,7 @@ import orjson
 from aiohttp import web
 from cryptography.fernet import Fernet, InvalidToken
 
+from indexing.clocks import Clock
 from service.http.session_cookie import cookie_name, is_loopback, read_session_cookie
 
 LIFETIME: Final = timedelta(hours=8)
@@ -68,7 +68,7 @@ class Session:
 class Sessions:
     """Reads and writes session cookies, which all processes with the same secret can read."""
 
-    def __init__(self, secret: bytes, clock: Callable[[], datetime]) -> None:
+    def __init__(self, secret: bytes, clock: Clock) -> None:
         # `person` derives a key that differs from those of other uses of the secret.
         key = hashlib.blake2b(secret, digest_size=32, person=b"session").digest()
         self._fernet = Fernet(base64.urlsafe_b64encode(key))

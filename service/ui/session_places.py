@@ -6,11 +6,11 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from indexing.clocks import Clock
 from service.cache.backend import CacheBackend
 from service.cache.confirmed import CacheUnavailableError, ConfirmedValues
 from service.cache.local_values import FolderValues, MemoryValues
 from service.config.settings import Settings
-from service.context import Clock
 
 if TYPE_CHECKING:
     from service.ui.token_sessions import TokenSessions

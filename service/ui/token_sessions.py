@@ -11,14 +11,13 @@ import base64
 import binascii
 import hmac
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final
 
 import orjson
 from cryptography.fernet import Fernet, InvalidToken
 
+from indexing.clocks import Clock
 from indexing.names import RepositoryName
 from service.cache.confirmed import ConfirmedValues
 from service.ui.session import LIFETIME
@@ -40,9 +39,7 @@ class TokenSessions:
     All methods raise `CacheUnavailableError`.
     """
 
-    def __init__(
-        self, values: ConfirmedValues, host_url: str, clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, values: ConfirmedValues, host_url: str, clock: Clock) -> None:
         self._values = values
         # Another host must never be sent a token of this one.
         self._host = host_url.encode()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from indexing.clocks import Clock
 from indexing.fairness import acquire_within
 from indexing.lru import Lru
 from indexing.names import RepositoryName
@@ -48,7 +48,7 @@ class CodeHost:
         client: CodeHostClient,
         names: Names,
         backend: CacheBackend,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._client = client
         self._names = names
@@ -63,9 +63,7 @@ class CodeHost:
         self._limited: Lru[datetime] = Lru(_LIMITED_BYTES)
 
     @classmethod
-    def open(
-        cls, base_url: str, secret: bytes, backend: CacheBackend, clock: Callable[[], datetime]
-    ) -> CodeHost:
+    def open(cls, base_url: str, secret: bytes, backend: CacheBackend, clock: Clock) -> CodeHost:
         """Open a client for the API at that URL; the caller has to close it."""
         return cls(CodeHostClient.open(base_url, clock), Names(secret, base_url), backend, clock)
 

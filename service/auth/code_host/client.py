@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,6 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
+from indexing.clocks import Clock
 from indexing.names import RepositoryName
 from service.auth.code_host.decisions import (
     CodeHostResponse,
@@ -43,16 +42,14 @@ _log = logging.getLogger(__name__)
 class CodeHostClient:
     """The client of one host. It sends tokens to the base URL only, and puts them in no message."""
 
-    def __init__(
-        self, base_url: str, session: aiohttp.ClientSession, clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, base_url: str, session: aiohttp.ClientSession, clock: Clock) -> None:
         self._base_url = base_url
         self._base = urlsplit(base_url)
         self._session = session
         self._clock = clock
 
     @classmethod
-    def open(cls, base_url: str, clock: Callable[[], datetime]) -> CodeHostClient:
+    def open(cls, base_url: str, clock: Clock) -> CodeHostClient:
         """Open a client, to be closed. It ignores proxies and credentials of the environment."""
         session = aiohttp.ClientSession(
             # Callers hold a slot already, so no request waits for a connection.

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from indexing.clocks import utc_now
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import ExecutionSink, Refusal, ReportRequest, ingest_reports
 from indexing.models.paging import Anchor
@@ -31,7 +32,7 @@ from service.cli.report_options import (
     pop_framework_options,
     run_options,
 )
-from service.cli.running import now, with_store
+from service.cli.running import with_store
 from service.cli.upload import Uploader, UploadError
 from service.config.settings import load_settings
 
@@ -187,7 +188,7 @@ class _JobCheck:
             self.refusals.show(str(refusal))
 
         try:
-            return await ingest_reports(sink, self._requests, refuse=refuse, clock=now)
+            return await ingest_reports(sink, self._requests, refuse=refuse, clock=utc_now)
         finally:
             self.refusals.close()
 
@@ -213,6 +214,6 @@ async def _run_remotely(
 
 
 async def _read_stored(store: Store, repository: RepositoryName, target: str) -> Mapping[str, str]:
-    query = QuarantineQuery(repository, branch=target, now=now())
+    query = QuarantineQuery(repository, branch=target, now=utc_now())
     page = await store.list_quarantines(query, Anchor(), None)
     return {row.test_name: row.reason for row in page.rows}

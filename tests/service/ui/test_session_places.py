@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from indexing.clocks import utc_now
 from indexing.names import RepositoryName
 from service.cache.memory import MemoryBackend
 from service.config.settings import Settings
-from service.context import utc_now
 from service.ui.session_places import needs_folder, open_token_sessions
 from service.ui.token_sessions import SignedToken, TokenSessions
 

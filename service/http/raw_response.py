@@ -118,7 +118,7 @@ def takes_raw_response(request: BaseRequest) -> bool:
     return request.method == "GET" and request.version == HttpVersion11
 
 
-class Outbox:
+class BatchedWrites:
     """Writes the responses of one round of the event loop together.
 
     A write runs the kernel's code and wakes a client that waits. In a row, writes take less time

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from service.context import LIFECYCLE
-from service.http.raw_response import Outbox
+from service.http.raw_response import BatchedWrites
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
 from service.server.protocol import Connection
@@ -32,12 +32,12 @@ class Listener(web.BaseSite):
     """A bound socket that makes a `Connection` of each connection, with the keywords `limits`."""
 
     __slots__ = (
+        "_batched_writes",
         "_direct",
         "_door",
         "_lifecycle",
         "_limits",
         "_others",
-        "_outbox",
         "_repeated",
         "_socket",
     )
@@ -58,7 +58,7 @@ class Listener(web.BaseSite):
         self._limits = dict(limits)
         self._repeated = repeated
         self._direct = direct
-        self._outbox = Outbox()
+        self._batched_writes = BatchedWrites()
         self._others: list[asyncio.Server] = []
 
     @property
@@ -117,7 +117,7 @@ class Listener(web.BaseSite):
         return Connection(
             server,
             self._lifecycle,
-            self._outbox,
+            self._batched_writes,
             self._repeated,
             self._direct,
             loop=loop,

@@ -15,7 +15,7 @@ from aiohttp.web import BaseRequest, RequestHandler, Response, Server, StreamRes
 
 from service.context import Lifecycle
 from service.http import problems
-from service.http.raw_response import Outbox, RawResponse
+from service.http.raw_response import BatchedWrites, RawResponse
 from service.http.response_headers import RESPONSE_HEADERS, SENTINEL_HEADER
 from service.http.targets import MAX_PARSED_BYTES
 from service.http.unparsed import DirectReads, RepeatedRequests
@@ -51,13 +51,13 @@ class Connection(RequestHandler):
     """
 
     __slots__ = (
+        "_batched_writes",
         "_direct",
         "_head",
         "_held",
         "_is_between",
         "_lifecycle",
         "_limit",
-        "_outbox",
         "_reading",
         "_refused_bytes",
         "_repeated",
@@ -71,7 +71,7 @@ class Connection(RequestHandler):
         self,
         manager: Server,
         lifecycle: Lifecycle,
-        outbox: Outbox,
+        writes: BatchedWrites,
         repeated: RepeatedRequests | None = None,
         direct: DirectReads[Any] | None = None,
         *,
@@ -81,14 +81,14 @@ class Connection(RequestHandler):
         super().__init__(manager, loop=loop, **options)
         self._lifecycle = lifecycle
         self._repeated = repeated
-        self._outbox = outbox
+        self._batched_writes = writes
         self._direct = direct
         # The target of the current request, if it was parsed and the next one may be direct.
         self._target: Any = None
         # The direct read in progress, and what arrived meanwhile.
         self._reading: asyncio.Task[None] | None = None
         self._waiting = b""
-        # A whole response that the outbox is going to write.
+        # A whole response that is written at the end of the round.
         self._held: bytes | None = None
         # The name of the current request's head, if it arrived whole, alone, and while no other
         # request was in progress.
@@ -277,7 +277,7 @@ class Connection(RequestHandler):
         if self._messages:
             self._write_held()
         else:
-            self._outbox.add(self._write_held)
+            self._batched_writes.add(self._write_held)
 
     def _write_held(self) -> None:
         text, self._held = self._held, None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from indexing.identifiers import derive_test_id
-from service.http.raw_response import Outbox
+from service.http.raw_response import BatchedWrites
 from service.server.protocol import Connection
 from tests.builders import WIDGETS, load_names
 from tests.service.front_door import TESTS, FrontDoor
@@ -20,11 +20,11 @@ UNKNOWN = f"{TESTS}/{derive_test_id(WIDGETS, 'unknown')}"
 
 async def test_all_writes_of_a_round_come_after_its_last_callback() -> None:
     done: list[str] = []
-    outbox, loop = Outbox(), asyncio.get_running_loop()
+    writes, loop = BatchedWrites(), asyncio.get_running_loop()
 
     def answer(name: str) -> None:
         done.append(f"make {name}")
-        outbox.add(lambda: done.append(f"write {name}"))
+        writes.add(lambda: done.append(f"write {name}"))
 
     for name in ("a", "b"):
         loop.call_soon(answer, name)
@@ -52,12 +52,12 @@ async def test_an_answer_is_written_before_its_connection_is_closed(
 ) -> None:
     await load_names(embedded.store, ["hinge"])
 
-    def close(_: Outbox, write: Callable[[], None]) -> None:
+    def close(_: BatchedWrites, write: Callable[[], None]) -> None:
         connection = getattr(write, "__self__", None)
         assert isinstance(connection, Connection)
         asyncio.get_running_loop().call_soon(connection.force_close)
 
-    monkeypatch.setattr(Outbox, "add", close)
+    monkeypatch.setattr(BatchedWrites, "add", close)
     (answer,) = await exchange(embedded, ask(embedded, HINGE), closed=True)
     assert answer.status == "HTTP/1.1 200 OK"
 

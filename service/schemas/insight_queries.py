@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
-
-from marshmallow import ValidationError
 
 from indexing.identifiers import MAX_INTEGER
 from indexing.models.executions import Conclusion
@@ -24,7 +21,9 @@ from service.schemas.queries import (
     PagedQuery,
     Text,
     absent,
+    check_order,
     description,
+    filter_by,
 )
 from service.schemas.query import Query
 
@@ -44,10 +43,7 @@ class RangeOfTime(Query):
     )
 
     def check(self, values: Mapping[str, Any]) -> None:
-        start: datetime | None = values.get("start")
-        end: datetime | None = values.get("end")
-        if start is not None and end is not None and start > end:
-            raise ValidationError("must not be after end", "start")
+        check_order(values, "start", "end")
 
 
 class RangeQuery(RangeOfTime, PagedQuery):
@@ -57,10 +53,8 @@ class RangeQuery(RangeOfTime, PagedQuery):
 class StatsQuery(RangeOfTime):
     """The range and the filters of a series; it has whole UTC days."""
 
-    pipeline_name = AnyOf(
-        Text(), load_default=tuple, metadata=description("Only of these pipelines.")
-    )
-    job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
+    pipeline_name = filter_by(Text(), "Only of these pipelines.")
+    job_name = filter_by(Text(), "Only of these jobs.")
 
 
 class HealthQuery(Query):
@@ -87,59 +81,33 @@ class GroupsQuery(Query):
 class ExecutionsQuery(RangeQuery):
     """The filters of a test's executions."""
 
-    branch = AnyOf(
-        Text(low=1, high=MAX_REF_LENGTH),
-        load_default=tuple,
-        metadata=description("Of these branches."),
-    )
-    commit = AnyOf(Text(low=1), load_default=tuple, metadata=description("Of these commits."))
-    pipeline_name = AnyOf(
-        Text(), load_default=tuple, metadata=description("Only of these pipelines.")
-    )
-    job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
-    conclusion = AnyOf(
-        Choice.of(Conclusion),
-        load_default=tuple,
-        metadata=description("Only those that ended so."),
-    )
+    branch = filter_by(Text(low=1, high=MAX_REF_LENGTH), "Of these branches.")
+    commit = filter_by(Text(low=1), "Of these commits.")
+    pipeline_name = filter_by(Text(), "Only of these pipelines.")
+    job_name = filter_by(Text(), "Only of these jobs.")
+    conclusion = filter_by(Choice.of(Conclusion), "Only those that ended so.")
 
 
 class FailuresQuery(PagedQuery):
     """The filters of a test's failures."""
 
-    branch = AnyOf(
-        Text(low=1, high=MAX_REF_LENGTH),
-        load_default=tuple,
-        metadata=description("On these branches."),
-    )
+    branch = filter_by(Text(low=1, high=MAX_REF_LENGTH), "On these branches.")
 
 
 class RunsQuery(PagedQuery):
     """The filters of the runs."""
 
-    commit = AnyOf(Text(low=1), load_default=tuple, metadata=description("Of these commits."))
-    branch = AnyOf(
-        Text(low=1, high=MAX_REF_LENGTH),
-        load_default=tuple,
-        metadata=description("Of these branches."),
-    )
-    pull_request = AnyOf(
-        Number(0, MAX_INTEGER), load_default=tuple, metadata=description("Of these pull requests.")
-    )
-    pipeline_name = AnyOf(
-        Text(), load_default=tuple, metadata=description("Only of these pipelines.")
-    )
-    job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
+    commit = filter_by(Text(low=1), "Of these commits.")
+    branch = filter_by(Text(low=1, high=MAX_REF_LENGTH), "Of these branches.")
+    pull_request = filter_by(Number(0, MAX_INTEGER), "Of these pull requests.")
+    pipeline_name = filter_by(Text(), "Only of these pipelines.")
+    job_name = filter_by(Text(), "Only of these jobs.")
 
 
 class TransitionsQuery(RangeQuery):
     """The filters of changes of health."""
 
-    health_status = AnyOf(
-        Choice.of(HealthStatus),
-        load_default=tuple,
-        metadata=description("Only those into one of these."),
-    )
+    health_status = filter_by(Choice.of(HealthStatus), "Only those into one of these.")
 
 
 class RepositoriesQuery(PagedQuery):

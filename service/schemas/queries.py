@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from enum import Enum
 from typing import Any, Final
 
@@ -173,6 +172,22 @@ def description(text: str) -> dict[str, str]:
     return {"description": text}
 
 
+def filter_by(inner: fields.Field[Any], text: str) -> AnyOf:
+    """Return a filter with that description, which may be absent or have several values."""
+    return AnyOf(inner, load_default=tuple, metadata=description(text))
+
+
+def check_order(values: Mapping[str, Any], start: str, end: str) -> None:
+    """Check that the first of two moments, by their names, is not after the second.
+
+    Raises:
+        ValidationError: it is.
+    """
+    first, last = values.get(start), values.get(end)
+    if first is not None and last is not None and first > last:
+        raise ValidationError(f"must not be after {end}", start)
+
+
 class PagedQuery(Query):
     """The parameters of every list with pages."""
 
@@ -197,49 +212,23 @@ def _event_types() -> Choice:
 class EventFilters(Query):
     """The filters of the event log, for its pages and for what is counted of it."""
 
-    pull_request = AnyOf(
-        Number(0, MAX_INTEGER),
-        load_default=tuple,
-        metadata=description("Events of any of these pull requests."),
-    )
+    pull_request = filter_by(Number(0, MAX_INTEGER), "Events of any of these pull requests.")
     base_ref = Text(
         low=1,
         high=MAX_REF_LENGTH,
         load_default=absent,
         metadata=description("Events of pull requests to this base ref."),
     )
-    event_type = AnyOf(
-        _event_types(), load_default=tuple, metadata=description("Events of any of these types.")
+    event_type = filter_by(_event_types(), "Events of any of these types.")
+    trigger = filter_by(Text(high=MAX_TRIGGER_LENGTH), "Events with any of these triggers.")
+    outcome = filter_by(Choice.of(Outcome), "Events with any of these outcomes.")
+    not_event_type = filter_by(_event_types(), "Not of these types, even if also included.")
+    not_trigger = filter_by(
+        Text(high=MAX_TRIGGER_LENGTH), "Not with these triggers, even if also included."
     )
-    trigger = AnyOf(
-        Text(high=MAX_TRIGGER_LENGTH),
-        load_default=tuple,
-        metadata=description("Events with any of these triggers."),
-    )
-    outcome = AnyOf(
-        Choice.of(Outcome),
-        load_default=tuple,
-        metadata=description("Events with any of these outcomes."),
-    )
-    not_event_type = AnyOf(
-        _event_types(),
-        load_default=tuple,
-        metadata=description("Not of these types, even if also included."),
-    )
-    not_trigger = AnyOf(
-        Text(high=MAX_TRIGGER_LENGTH),
-        load_default=tuple,
-        metadata=description("Not with these triggers, even if also included."),
-    )
-    not_outcome = AnyOf(
-        Choice.of(Outcome),
-        load_default=tuple,
-        metadata=description("Not with these outcomes, even if also included."),
-    )
-    not_pull_request = AnyOf(
-        Number(0, MAX_INTEGER),
-        load_default=tuple,
-        metadata=description("Not of these pull requests, even if also included."),
+    not_outcome = filter_by(Choice.of(Outcome), "Not with these outcomes, even if also included.")
+    not_pull_request = filter_by(
+        Number(0, MAX_INTEGER), "Not of these pull requests, even if also included."
     )
     received_from = Moment(
         load_default=absent,
@@ -253,10 +242,7 @@ class EventFilters(Query):
     )
 
     def check(self, values: Mapping[str, Any]) -> None:
-        start: datetime | None = values.get("received_from")
-        end: datetime | None = values.get("received_to")
-        if start is not None and end is not None and start > end:
-            raise ValidationError("must not be after received_to", "received_from")
+        check_order(values, "received_from", "received_to")
 
 
 class EventAggregateQuery(EventFilters):
@@ -293,20 +279,10 @@ class TestsQuery(PagedQuery):
     direction = Choice(
         "asc", "desc", load_default="desc", metadata=description("The sort direction.")
     )
-    pipeline_name = AnyOf(
-        Text(), load_default=tuple, metadata=description("Only of these pipelines.")
-    )
-    pipeline_name_exclude = AnyOf(
-        Text(),
-        load_default=tuple,
-        metadata=description("Not of these pipelines, even if also included."),
-    )
-    job_name = AnyOf(Text(), load_default=tuple, metadata=description("Only of these jobs."))
-    job_name_exclude = AnyOf(
-        Text(),
-        load_default=tuple,
-        metadata=description("Not of these jobs, even if also included."),
-    )
+    pipeline_name = filter_by(Text(), "Only of these pipelines.")
+    pipeline_name_exclude = filter_by(Text(), "Not of these pipelines, even if also included.")
+    job_name = filter_by(Text(), "Only of these jobs.")
+    job_name_exclude = filter_by(Text(), "Not of these jobs, even if also included.")
     # These have no defaults: without them, the filters of a request are those of earlier releases,
     # so that cursors of earlier releases stay valid.
     test_name_exclude = Patterns(

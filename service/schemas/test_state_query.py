@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.schemas.limits import MAX_REF_LENGTH
-from service.schemas.queries import AnyOf, Choice, PagedQuery, Text, absent, description
+from service.schemas.queries import Choice, PagedQuery, Text, absent, description, filter_by
 from service.schemas.responses import TEST_STATE
 
 
@@ -26,13 +26,5 @@ class TestStatesQuery(PagedQuery):
     test_name = Text(
         low=1, load_default=absent, metadata=description("Quarantines of the test of this name.")
     )
-    pipeline_name = AnyOf(
-        Text(),
-        load_default=tuple,
-        metadata=description("Without effect: a quarantine covers all pipelines."),
-    )
-    job_name = AnyOf(
-        Text(),
-        load_default=tuple,
-        metadata=description("Without effect: a quarantine covers all jobs."),
-    )
+    pipeline_name = filter_by(Text(), "Without effect: a quarantine covers all pipelines.")
+    job_name = filter_by(Text(), "Without effect: a quarantine covers all jobs.")

@@ -28,6 +28,7 @@ from service.middleware.rate_limit import RateLimit
 from service.ui.api import Api
 from service.ui.dashboard import DASHBOARD, Dashboard
 from service.ui.principals import find_of_session, read_repository
+from service.ui.queries import Pairs
 from service.ui.rendering import render
 from service.ui.session import Session
 
@@ -116,10 +117,14 @@ class PageContext:
         """Return the path of another page of the same repository."""
         return self.link(self.repository.owner, self.repository.name, *segments)
 
-    def find_start(self, days: int) -> str:
-        """Return the start of a series of this many UTC days, the last of which is today."""
+    def find_range(self, days: int) -> Pairs:
+        """Return the range of series of this many UTC days, the last of which is today.
+
+        It names its end, so that all series of a page have the same days, even around midnight.
+        """
         midnight = self.now.replace(hour=0, minute=0, second=0, microsecond=0)
-        return format_timestamp(midnight - timedelta(days=days - 1))
+        start, end = midnight - timedelta(days=days - 1), midnight + timedelta(days=1)
+        return [("start", format_timestamp(start)), ("end", format_timestamp(end))]
 
     def test_id_of(self, test_name: str) -> str:
         """Return the id of a test in the repository of the request."""

@@ -123,7 +123,7 @@ async def _find_silence(page: PageContext, api: Api) -> str | None:
 
 async def _read_series(page: PageContext, api: Api, days: int) -> Mapping[Stat, Any]:
     """Read the series of the last `days` days, including today."""
-    query = write_pairs([("start", page.find_start(days))])
+    query = write_pairs(page.find_range(days))
     answers = await asyncio.gather(
         *(api.get(GET_STATS, {**page.repository_path, "stat": stat}, query) for stat in _SERIES)
     )

@@ -77,10 +77,10 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
 
 async def _make_row(page: PageContext, api: Api, found: Mapping[str, Any]) -> Row:
     name = parse_repository(found["repository"])
-    start = [("start", page.find_start(_DAYS))]
+    query = write_pairs(page.find_range(_DAYS))
     path = {"owner": name.owner, "repository": name.name}
     broken, flaky = await asyncio.gather(
-        *(api.get(GET_STATS, {**path, "stat": stat}, write_pairs(start)) for stat in _SERIES)
+        *(api.get(GET_STATS, {**path, "stat": stat}, query) for stat in _SERIES)
     )
     return Row(
         found,

@@ -287,7 +287,7 @@ def _range_to(first: datetime, last: datetime) -> Pairs:
 
 async def _read_durations(page: PageContext, api: Api, jobs: Pairs) -> dict[str, Any]:
     """Return the values of the chart of durations, of the chosen jobs."""
-    query = write_pairs([("start", page.find_start(_DAYS_OF_DURATIONS)), *jobs])
+    query = write_pairs([*page.find_range(_DAYS_OF_DURATIONS), *jobs])
     mean, longest = await asyncio.gather(
         *(
             api.get(GET_TEST_STATS, {**_path_of(page), "stat": stat}, query)

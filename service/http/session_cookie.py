@@ -11,6 +11,7 @@ from aiohttp.web import BaseRequest
 
 # Cookies of this service have about 300 bytes; much longer ones are ignored.
 _MAX_LENGTH: Final = 1_000
+SECURE_NAME: Final = "__Host-mergewatch"
 
 
 def read_session_cookie(request: BaseRequest) -> str:
@@ -18,23 +19,49 @@ def read_session_cookie(request: BaseRequest) -> str:
 
     A value that is not canonical base64 is ignored, so each session has exactly one value.
     """
-    value = request.cookies.get(cookie_name(request), "")
-    return value if len(value) <= _MAX_LENGTH and _is_canonical(value) else ""
+    for name in sent_names(request):
+        value = request.cookies[name]
+        if value and len(value) <= _MAX_LENGTH and _is_canonical(value):
+            return value
+    return ""
+
+
+def sent_names(request: BaseRequest) -> list[str]:
+    """Return the names of the session cookies of a request, the one for HTTPS alone first.
+
+    A request with a `Host` on loopback may have both: a proxy may have replaced that header.
+    """
+    host, port = _split_host(request)
+    names = (SECURE_NAME, _plain_name(port)) if _is_loopback(host) else (SECURE_NAME,)
+    return [name for name in names if name in request.cookies]
 
 
 def cookie_name(request: BaseRequest) -> str:
-    """Return the name of the cookie.
+    """Return the name of the cookie to set.
 
     Browsers accept a `__Host-` cookie over HTTPS only. On loopback, the name contains the port,
     because cookies are shared by all ports of a host.
     """
-    host, port = _split_host(request)
-    return f"mergewatch-{port}" if _is_loopback(host) else "__Host-mergewatch"
+    return _plain_name(_split_host(request)[1]) if is_loopback(request) else SECURE_NAME
 
 
 def is_loopback(request: BaseRequest) -> bool:
-    """Whether the browser reaches the service on its own machine, where plain HTTP is safe."""
-    return _is_loopback(_split_host(request)[0])
+    """Whether the browser reaches the service on its own machine, where plain HTTP is safe.
+
+    A proxy may set the address of the service as `Host`. Forms show the scheme in `Origin`.
+    """
+    scheme = request.headers.get("Origin", "").partition(":")[0] or forwarded_scheme(request)
+    return scheme != "https" and _is_loopback(_split_host(request)[0])
+
+
+def forwarded_scheme(request: BaseRequest) -> str:
+    """Return the scheme that a proxy states; empty if none does."""
+    # Several proxies make a list; the first one saw the browser.
+    return request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+
+
+def _plain_name(port: int) -> str:
+    return f"mergewatch-{port}"
 
 
 def _is_canonical(text: str) -> bool:

@@ -19,7 +19,13 @@ from aiohttp import web
 from cryptography.fernet import Fernet, InvalidToken
 
 from indexing.clocks import Clock
-from service.http.session_cookie import cookie_name, is_loopback, read_session_cookie
+from service.http.session_cookie import (
+    SECURE_NAME,
+    cookie_name,
+    is_loopback,
+    read_session_cookie,
+    sent_names,
+)
 
 LIFETIME: Final = timedelta(hours=8)
 _SECRET_BYTES: Final = 16
@@ -111,11 +117,8 @@ class Sessions:
         )
 
     def remove(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Delete the session cookie."""
-        response.del_cookie(
-            cookie_name(request),
-            path="/",
-            secure=not is_loopback(request),
-            httponly=True,
-            samesite="Lax",
-        )
+        """Delete the session cookies of a request."""
+        for name in sent_names(request):
+            response.del_cookie(
+                name, path="/", secure=name == SECURE_NAME, httponly=True, samesite="Lax"
+            )

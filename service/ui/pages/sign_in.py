@@ -16,7 +16,7 @@ from service.context import CONTEXT
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
-from service.http.session_cookie import is_loopback
+from service.http.session_cookie import forwarded_scheme, is_loopback
 from service.middleware.access import covers, identify
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import first, read_form
@@ -202,8 +202,8 @@ def _is_plain_and_remote(page: PageContext) -> bool:
     origin = request.headers.get("Origin")
     if origin is not None:
         return origin.startswith("http:")
-    # Several proxies make a list; the first one saw the browser.
-    scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
     public = urlsplit(page.dashboard.public_url or "")
-    has_tls = scheme == "https" or (public.scheme == "https" and public.netloc == request.host)
+    has_tls = forwarded_scheme(request) == "https" or (
+        public.scheme == "https" and public.netloc == request.host
+    )
     return not has_tls and "Sec-Fetch-Site" not in request.headers

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from service.config.settings import Settings
+from tests.builders import NOON
+from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 from tests.service.ui.client import Client
 from tests.service.ui.signed_in import sign_in
@@ -55,3 +59,29 @@ async def test_a_long_view_leads_to_a_form_that_can_be_opened(
     assert (await client.get(led)).status == 200
     assert len(led) < 7_600
     assert parse_qs(urlsplit(led).query) == ({"next": [target]} if leads_back else {})
+
+
+async def test_a_proxy_that_changes_the_host_does_not_make_the_cookie_one_of_plain_http(
+    stack: Settings,
+) -> None:
+    # The tests send their requests to 127.0.0.1, as such a proxy does.
+    public_url = "https://ci.example"
+    async for door in open_door(replace(stack, public_url=public_url)):
+        door.key = await door.add_key(key_id="proxied")
+        client = Client(door)
+        fields = {"csrf": await client.proof(), "key": door.key}
+        signed = await client.post("/ui/sign-in", fields, Origin=public_url)
+        assert signed.status == 303
+        cookie = signed.headers["Set-Cookie"]
+        assert cookie.startswith("__Host-mergewatch=")
+        assert "Secure" in cookie
+        kept = dict(client.cookies)
+        assert (await client.get("/ui/")).status == 200
+        fields = {"csrf": await client.proof("/ui/")}
+        assert (await client.post("/ui/sign-out", fields, Origin=public_url)).status == 303
+        assert (await client.get("/ui/")).status == 303
+        client.cookies = kept
+        assert (await client.get("/ui/")).status == 200
+        await door.store.revoke_key("proxied", NOON)
+        ended = await client.get("/ui/")
+        assert (ended.status, "__Host-mergewatch" in client.cookies) == (303, False)

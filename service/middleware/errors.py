@@ -131,12 +131,12 @@ def explain(request: BaseRequest, error: Exception, log: logging.Logger) -> Prob
     if isinstance(error, web.HTTPException):
         return problems.from_http_exception(error)
     # Not the path itself: it may hold a key that somebody pasted.
-    about = {"method": request.method, "route": _find_route(request)}
+    about = {"method": request.method, "route": find_route(request)}
     log.error("unhandled error", exc_info=error, extra=about)
     return problems.generic(500)
 
 
-def _find_route(request: BaseRequest) -> str | None:
+def find_route(request: BaseRequest) -> str | None:
     """Return the path template of the request's route."""
     resource = request.match_info.route.resource if isinstance(request, web.Request) else None
     return None if resource is None else resource.canonical

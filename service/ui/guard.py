@@ -16,7 +16,7 @@ from service.cache.confirmed import CacheUnavailableError
 from service.http.methods import READS
 from service.http.targets import MAX_TARGET_BYTES, UI_PREFIX
 from service.middleware.admission_control import ADMISSION_CONTROL
-from service.middleware.errors import explain
+from service.middleware.errors import explain, find_route
 from service.middleware.layer import RouteHandler
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.links import ENDED_FIELD, SIGN_IN
@@ -28,6 +28,9 @@ SignedInHandler: TypeAlias = Callable[[PageContext, Principal], Awaitable[web.St
 # A long target is quoted a second time, and then exceeds what proxies and this service accept. A
 # proxy may add a prefix to the path.
 _MAX_LOCATION: Final = MAX_TARGET_BYTES - 500
+
+# The endings of routes that are downloads.
+_EXPORTS: Final = (".csv", ".ndjson")
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +87,10 @@ def _redirect_to_sign_in(page: PageContext) -> web.Response:
     if request.method == "POST":
         # To the page of the form, whose address is that of the form without its last part.
         within = within.partition("?")[0].rpartition("/")[0]
+    elif (find_route(request) or "").endswith(_EXPORTS):
+        # To the page with the view: a download would leave the browser on the sign-in page.
+        path, mark, query = within.partition("?")
+        within = path.rpartition(".")[0] + mark + query
     if within:
         leading_back = _sign_in_at(page, f"next={quote(within, safe='')}", ended)
         if len(leading_back) <= _MAX_LOCATION:

@@ -85,3 +85,14 @@ async def test_a_proxy_that_changes_the_host_does_not_make_the_cookie_one_of_pla
         await door.store.revoke_key("proxied", NOON)
         ended = await client.get("/ui/")
         assert (ended.status, "__Host-mergewatch" in client.cookies) == (303, False)
+
+
+@pytest.mark.parametrize("view", ["", "?test_name=a.b&sort=test_name"])
+@pytest.mark.parametrize("export", ["tests.csv", "events.csv", "events.ndjson"])
+async def test_an_export_after_the_end_of_a_session_leads_to_its_page(
+    client: Client, export: str, view: str
+) -> None:
+    client.cookies.clear()
+    led = (await client.get(f"/ui/acme/wid.gets/{export}{view}")).headers["Location"]
+    page = f"acme/wid.gets/{export.partition('.')[0]}{view}"
+    assert parse_qs(urlsplit(led).query) == {"next": [page]}

@@ -66,6 +66,17 @@ class PageContext:
         return {"owner": owner, "repository": name, "repository_name": name}
 
     @property
+    def ends_at(self) -> datetime | None:
+        """When the session ends, which is not after its key expires; None without a session."""
+        if self.session is None:
+            return None
+        ends_at, principal = self.session.ends_at, self.principal
+        # A decision about a token ends sooner, but is renewed.
+        if principal is None or principal.key is None or principal.until is None:
+            return ends_at
+        return min(ends_at, principal.until)
+
+    @property
     def is_fragment(self) -> bool:
         """Whether a script requests only a part of the page."""
         headers = self.request.headers
@@ -146,6 +157,7 @@ class PageContext:
         owner = self.request.match_info.get("owner")
         common = {
             "base": self.dashboard.base,
+            "ends_at": self.ends_at,
             "form_token": "" if session is None else session.make_form_token(),
             "link": self.link,
             "may_quarantine": self.may(Operation.ADD_QUARANTINE),
@@ -156,7 +168,6 @@ class PageContext:
             "release": _version(),
             "repository": self.request.match_info.get("repository"),
             "request_id": self.request[REQUEST_ID],
-            "session": session,
             "tab": None,
         }
         response = await render(self.request, template, {**common, **values}, status)

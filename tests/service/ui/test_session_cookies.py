@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from service.config.settings import Settings
-from tests.builders import NOON
+from tests.builders import NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 from tests.service.ui.client import Client
@@ -96,3 +96,15 @@ async def test_an_export_after_the_end_of_a_session_leads_to_its_page(
     led = (await client.get(f"/ui/acme/wid.gets/{export}{view}")).headers["Location"]
     page = f"acme/wid.gets/{export.partition('.')[0]}{view}"
     assert parse_qs(urlsplit(led).query) == {"next": [page]}
+
+
+@pytest.mark.parametrize(
+    ("hours", "shown"), [(1, "until 13:00 UTC"), (9, "until 20:00 UTC"), (None, "until 20:00 UTC")]
+)
+async def test_a_page_says_when_the_session_ends_also_if_its_key_expires_before(
+    client: Client, hours: int | None, shown: str
+) -> None:
+    expires_at = None if hours is None else after(hours=hours)
+    client.cookies.clear()
+    await client.sign_in(await client.door.add_key(expires_at=expires_at))
+    assert f"Signed in {shown}" in (await client.get("/ui/")).body.decode()

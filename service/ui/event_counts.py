@@ -22,6 +22,8 @@ HEIGHT: Final = 72
 _GAP: Final = 0.16
 _LEAST_HEIGHT: Final = 2.0
 _TICKS: Final = 5
+_SECOND: Final = timedelta(seconds=1)
+_MINUTE: Final = timedelta(minutes=1)
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 # Each facet: its field in the response, its filter, its title, and the number of values shown.
@@ -212,14 +214,19 @@ def _list_ticks(starts: Sequence[datetime], ends: Sequence[datetime]) -> list[st
     texts = [_format(first, style)]
     for before, moment in pairwise(moments):
         is_new = before.date() != moment.date()
-        texts.append(_format(moment, style) if is_new else f"{moment:%H:%M}")
+        texts.append(_format(moment, style) if is_new else f"{moment:{style.rpartition(' ')[2]}}")
     return texts
 
 
 def _choose_style(starts: Sequence[datetime], ends: Sequence[datetime]) -> str:
-    """Return how times are written: with the year if the range is not within one."""
+    """Return how times are written, the time of day last.
+
+    With the year if the range is not within one, and as exactly as the bars are long.
+    """
     is_within_one = not starts or starts[0].year == ends[-1].year
-    return "%b, %H:%M" if is_within_one else "%b %Y, %H:%M"
+    size = ends[0] - starts[0] if starts else _MINUTE
+    exactly = "" if size >= _MINUTE else ":%S" if size >= _SECOND else ":%S.%f"
+    return f"{'%b' if is_within_one else '%b %Y'}, %H:%M{exactly}"
 
 
 def _format(moment: datetime, style: str) -> str:

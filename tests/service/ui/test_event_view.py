@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from indexing.timestamps import format_timestamp
 from service.http.field_errors import FieldError
 from service.http.problems import Problem
 from service.http.targets import CURSOR_BYTES
@@ -23,7 +24,7 @@ from service.ui.event_view import (
 from service.ui.queries import MAX_QUERY_LENGTH, read_pairs, write_pairs
 from service.ui.reference import make_curl, read_document
 from service.ui.trees import MAX_DEPTH, Budget, Node, draw_tree
-from tests.builders import NOON
+from tests.builders import NOON, after
 from tests.service.ui.logged import nest
 
 
@@ -194,6 +195,32 @@ def test_times_of_the_histogram_have_the_year_if_the_range_is_not_within_one(
     histogram = draw_histogram(counts, EventView.read(""), {})
     assert histogram.bars[0].label == label
     assert histogram.ticks == ticks
+
+
+@pytest.mark.parametrize(
+    ("seconds", "label", "ticks"),
+    [
+        (60.0, "1 Sep, 11:00 to 1 Sep, 11:01: 1", ["1 Sep, 11:00", "11:10", "11:20"]),
+        (30.0, "1 Sep, 11:00:00 to 1 Sep, 11:00:30: 1", ["1 Sep, 11:00:00", "11:05:00"]),
+        (0.5, "1 Sep, 11:00:00.000000 to 1 Sep, 11:00:00.500000: 1", ["1 Sep, 11:00:00.000000"]),
+    ],
+)
+def test_times_of_the_histogram_are_as_exact_as_its_bars_are_long(
+    seconds: float, label: str, ticks: list[str]
+) -> None:
+    moments = [after(hours=-1, seconds=seconds * number) for number in range(41)]
+    counts = {
+        "histogram": [
+            {"start": format_timestamp(start), "end": format_timestamp(end), "count": 1}
+            for start, end in pairwise(moments)
+        ],
+        "interval_size_seconds": seconds,
+        "total": 40,
+    }
+    histogram = draw_histogram(counts, EventView.read(""), {})
+    assert histogram.bars[0].label == label
+    assert histogram.ticks[: len(ticks)] == ticks
+    assert len({bar.label for bar in histogram.bars}) == len(histogram.bars)
 
 
 def test_a_tree_is_bounded_in_depth_members_and_characters() -> None:

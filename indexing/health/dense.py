@@ -36,9 +36,14 @@ class Recurrence:
     quiet: int
 
     @property
+    def recurs(self) -> bool:
+        """Whether results stood alone often enough, whether or not the test was mended since."""
+        return len(self.alone) >= ALONE_DAYS or self.near >= NEAR_DAYS
+
+    @property
     def is_flaky(self) -> bool:
         """Whether results stood alone often enough, and the test was not mended since."""
-        if len(self.alone) < ALONE_DAYS and self.near < NEAR_DAYS:
+        if not self.recurs:
             return False
         # Days with a verdict, up to the last one on which a result stood alone.
         active = bisect_right(self.days, self.alone[-1])

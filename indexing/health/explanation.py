@@ -133,11 +133,14 @@ def _praise(state: SequenceState) -> str:
             f" {_falls(state)}; {FLAKY_CHANGES} would make it flaky."
         )
     if passes < DENSE_VERDICTS_A_DAY:
-        alone = len(measure(state).alone)
-        return (
-            f"Healthy: it failed lately, but its result stood alone on {alone} of {_DAYS};"
-            f" {ALONE_DAYS} would make it flaky."
-        )
+        found = measure(state)
+        alone = f"its result stood alone on {len(found.alone)} of {_DAYS}"
+        if found.recurs:
+            # Mended on days with few verdicts.
+            return (
+                f"Healthy: {alone}, but {_count(found.quiet, 'day')} without a failure cleared it."
+            )
+        return f"Healthy: it failed lately, but {alone}; {ALONE_DAYS} would make it flaky."
     rate = f"{_PERCENT_OF_THREE / passes:.2g} %"
     return f"{passes} passes in a row: a failure rate under {rate} cannot be seen yet."
 

@@ -82,6 +82,15 @@ def said(found: SequenceState | None, **about: bool) -> tuple[str, str]:
                 " 3 would make it flaky."
             ),
         ),
+        (
+            # Mended on days with a single verdict each, so there are few passes in a row.
+            [*["P" * 24 + "F"] * 3, *["P"] * 5],
+            "steady",
+            (
+                "Healthy: its result stood alone on 3 of the last 30 days, but 5 days without a"
+                " failure cleared it."
+            ),
+        ),
     ],
 )
 def test_every_rule_has_a_sentence_with_its_numbers(

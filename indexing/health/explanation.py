@@ -92,10 +92,11 @@ def _explain_broken(state: SequenceState) -> Explanation:
         else:
             found = f"{_count(len(newest), 'verdict')} in {_DAYS}, and none passed"
         return Explanation(Rule.FAILING_NOW, f"Broken: {found}.")
-    failed = sum(seen.outcome is Outcome.FAILED for seen in state.newest[-BROKEN_SPAN:])
+    span = state.newest[-BROKEN_SPAN:]
+    failed = sum(seen.outcome is Outcome.FAILED for seen in span)
     return Explanation(
         Rule.FAILING_MOSTLY,
-        f"Broken: its newest verdict failed, and so did {failed} of the newest {BROKEN_SPAN}.",
+        f"Broken: its newest verdict failed, and so did {failed} of the newest {len(span)}.",
     )
 
 

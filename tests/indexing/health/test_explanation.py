@@ -35,6 +35,11 @@ def said(found: SequenceState | None, **about: bool) -> tuple[str, str]:
             "Broken: its newest verdict failed, and so did 9 of the newest 10.",
         ),
         (
+            ["FFF", "FFFFPF"],
+            "failing_mostly",
+            "Broken: its newest verdict failed, and so did 8 of the newest 9.",
+        ),
+        (
             ["PX", "PP"],
             "flaky_verdict",
             "Flaky: on 1 of 4 commits in the last 30 days it both failed and passed.",

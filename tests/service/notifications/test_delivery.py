@@ -222,6 +222,25 @@ async def test_the_status_counts_whatever_becomes_of_the_body(
     assert attempt.result is Result.SENT
 
 
+async def test_a_receiver_that_writes_its_response_in_parts_can_finish_it(client: Delivery) -> None:
+    closed_early: list[bool] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(MESSAGE.body)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
+        await writer.drain()
+        closing = asyncio.create_task(reader.read())
+        await asyncio.wait({closing}, timeout=0.1)
+        closed_early.append(closing.done())
+        writer.write(b"cd")
+        await closing
+        writer.close()
+
+    async with listening(answer) as url:
+        assert (await client.send(webhook_at(url), MESSAGE, NOON)).result is Result.SENT
+    assert closed_early == [False]
+
+
 async def test_the_deadline_of_an_attempt_does_not_cover_the_body(
     client: Delivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from indexing.timestamps import parse_timestamp
@@ -159,21 +159,22 @@ def _round_time(seconds: float) -> str:
 
 
 def show_duration(seconds: float | None) -> str:
-    """Format a duration with a few digits."""
+    """Format a duration with a few digits, in the unit of the rounded value."""
     if seconds is None:
         return "unknown"
     if 0 < seconds < 0.001:
         return "<\u00a01\u00a0ms"
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{seconds * 1000:.0f}\u00a0ms"
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f}\u00a0s"
-    if seconds < 2 * _MINUTE:
+    if seconds < 2 * _MINUTE - 0.5:
         return f"{seconds:.0f}\u00a0s"
-    if seconds < _HOUR:
-        return f"{seconds / _MINUTE:.0f}\u00a0min"
-    hours, rest = divmod(timedelta(seconds=round(seconds)).total_seconds(), _HOUR)
-    return f"{hours:.0f}\u00a0h {rest // _MINUTE:02.0f}\u00a0min"
+    minutes = round(seconds / _MINUTE)
+    if minutes < _HOUR // _MINUTE:
+        return f"{minutes}\u00a0min"
+    hours, minutes = divmod(minutes, _HOUR // _MINUTE)
+    return f"{hours}\u00a0h {minutes:02}\u00a0min"
 
 
 def show_ratio(ratio: float) -> str:

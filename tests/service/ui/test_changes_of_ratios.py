@@ -36,6 +36,17 @@ async def test_a_change_that_would_be_shown_as_zero_is_none(
     await load_failure(door, -10, passed_before)
     await load_failure(door, -3, passed)
     await door.store.refresh_tests(NOON)
+    assert shown in await read_tile(door)
+
+
+async def test_a_week_without_results_is_compared_with_nothing(door: FrontDoor) -> None:
+    await door.store.ensure_repository(WIDGETS)
+    await load_failure(door, -10, 60)
+    await door.store.refresh_tests(NOON)
+    assert '<p class="change">no results in these days' in await read_tile(door)
+
+
+async def read_tile(door: FrontDoor) -> str:
     page = await read(await sign_in(door), "/ui/acme/widgets")
     tile = re.sub(r"<svg.*?</svg>", "", page.partition("Failed executions")[2]).partition("</a>")[0]
-    assert shown in re.sub(r"\s+", " ", tile).replace('"> ', '">')
+    return re.sub(r"\s+", " ", tile).replace('"> ', '">')

@@ -137,13 +137,16 @@
     return holder.content;
   };
 
-  const listKnown = () => new Set(entries(document.getElementById("results")).map((row) => row.id));
+  // Two events may have the same id, if they were received at different times.
+  const keyOf = (row) => `${row.id} ${row.querySelector("time").dateTime}`;
+
+  const listKnown = () => new Set(entries(document.getElementById("results")).map(keyOf));
 
   // The list has been filtered by the server: not every event of the stream belongs to it.
   const describe = (fresh) => {
     const known = listKnown();
     const rows = entries(fresh);
-    const count = rows.filter((row) => !known.has(row.id)).length;
+    const count = rows.filter((row) => !known.has(keyOf(row))).length;
     if (count === 0) return "";
     // With no row in common, there are more than fit on a page.
     const more = known.size > 0 && count === rows.length ? " or more" : "";
@@ -153,10 +156,10 @@
   const swap = (fresh) => {
     const old = document.getElementById("results");
     const known = listKnown();
-    const opened = [...old.querySelectorAll("tr.entry:has(td.time > details[open])")].map((row) => row.id);
+    const opened = [...old.querySelectorAll("tr.entry:has(td.time > details[open])")].map(keyOf);
     for (const row of entries(fresh)) {
       // Also closed as it was: the URL may name a row that the user has closed since.
-      if (known.has(row.id)) row.querySelector("details").open = opened.includes(row.id);
+      if (known.has(keyOf(row))) row.querySelector("details").open = opened.includes(keyOf(row));
       else row.classList.add("new");
     }
     old.replaceWith(fresh);

@@ -58,6 +58,16 @@ async def test_a_number_with_zeros_before_it_is_followed(site: FrontDoor, visito
     await expect(chosen.locator(".pick")).to_have_attribute("aria-current", "true")
 
 
+async def test_an_event_with_the_id_of_an_earlier_one_shows_up(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    rows = await follow(site, visitor)
+    name = await rows.first.get_attribute("id")
+    assert name is not None
+    await site.store.write_events([merged(int(name.removeprefix("e")))])
+    await expect(rows).to_have_count(9, timeout=PATIENCE)
+
+
 async def test_only_events_that_match_the_view_are_offered(
     site: FrontDoor, visitor: Visitor
 ) -> None:

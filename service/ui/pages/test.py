@@ -65,9 +65,9 @@ _MOST_OWNERS: Final = 5
 OWNERS_SECONDS: Final = 0.5
 
 # The most characters in a link, percent-encoded: a target has at most 8,000 bytes, and there are
-# thousands of links.
+# thousands of links. The hash of a commit has at most 64.
 _LONG_NAMES: Final = 1_000
-_LONG_COMMIT: Final = 200
+_LONG_COMMIT: Final = 100
 
 # The default range of the executions. The verdicts are those of as many days up to the newest
 # execution of the test, which may be older.

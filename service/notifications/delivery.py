@@ -109,8 +109,10 @@ class Delivery:
     ) -> aiohttp.ClientResponse:
         """Return the response once its status and headers have arrived; the body may still come."""
         headers = {"Content-Type": "application/json", **_sign(webhook, message, now)}
+        # As it was registered: a receiver may compare it, or a signature of it.
+        url = URL(webhook.url, encoded=True)
         return await self._session.post(
-            URL(webhook.url), data=message.body, headers=headers, allow_redirects=False
+            url, data=message.body, headers=headers, allow_redirects=False
         )
 
 

@@ -72,6 +72,32 @@ async def test_a_message_is_signed_as_receivers_verify_it(
         verify(request, MESSAGE.body + b" ")
 
 
+@pytest.mark.parametrize(
+    ("registered", "requested"),
+    [
+        ("/a%3Ab%2fc%7Ed?x=%2F%3D%2B&y=%41", b"/a%3Ab%2fc%7Ed?x=%2F%3D%2B&y=%41"),
+        ("/a/../b", b"/a/../b"),
+        ("", b"/"),
+        ("?x", b"/?x"),
+    ],
+)
+async def test_the_url_of_a_receiver_is_requested_as_it_was_registered(
+    client: Delivery, registered: str, requested: bytes
+) -> None:
+    targets: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(MESSAGE.body)
+        targets.append(head.split(b" ")[1])
+        writer.write(OK)
+        writer.close()
+
+    async with listening(answer) as url:
+        webhook = webhook_at(url.removesuffix("/") + registered)
+        assert (await client.send(webhook, MESSAGE, NOON)).result is Result.SENT
+    assert targets == [requested]
+
+
 async def test_slack_gets_no_signature(receiver: Receiver, client: Delivery) -> None:
     webhook = webhook_at(receiver.url, WebhookFormat.SLACK)
     assert (await client.send(webhook, MESSAGE, NOON)).result is Result.SENT

@@ -194,6 +194,7 @@ async def _send_piece(
             _TARGET,
             b"".join(piece[number][1] for number in waiting),
             timeouts=WRITING,
+            needs="items",
         )
         for number, item in zip(waiting, answer["items"], strict=True):
             (result,) = item.values()

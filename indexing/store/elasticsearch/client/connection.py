@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from elastic_transport import AsyncTransport, NodeConfig
@@ -22,6 +22,13 @@ from elastic_transport.client_utils import url_to_node_config
 from elasticsearch import VERSION, OrjsonSerializer, SerializationError, TransportError
 
 from indexing.errors import StoreError, StoreUnavailableError
+from indexing.store.elasticsearch.client.answers import (
+    document_of,
+    error_in,
+    failure_in,
+    is_answer,
+)
+from indexing.store.elasticsearch.client.answers import raise_first as raise_first
 from indexing.store.elasticsearch.client.compression import (
     GZIP,
     LONG_BODY,
@@ -46,8 +53,6 @@ from indexing.store.elasticsearch.client.http_node import HttpNode
 from indexing.store.elasticsearch.client.places import WILDCARDS, Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
-
-T = TypeVar("T")
 
 # The media types name the client's major version, so that a newer server answers in its format.
 _JSON, _NDJSON = (
@@ -150,11 +155,13 @@ class Connection:
         *,
         timeouts: Timeouts | None = None,
         allow: Collection[int] = (),
+        needs: str | None = None,
     ) -> Any:
         """Send one request and return the decoded response.
 
         A body of bytes is sent as lines of JSON. Transient errors are retried within `timeouts`
-        (default: that of reads). Statuses in `allow` are returned and not raised.
+        (default: that of reads). Statuses in `allow` are returned and not raised. Unless it is an
+        error, the response has the field `needs`; that of a proxy, for example, has not.
 
         Raises:
             ConflictError: 409.
@@ -179,12 +186,12 @@ class Connection:
                         method, target, body=body, headers=headers, request_timeout=timeouts.attempt
                     )
                     status, answer = response.meta.status, response.body
-                    if status in allow or not is_passing(status, _failure_in(answer)):
+                    if status in allow or not is_passing(status, failure_in(answer)):
                         break
                     await asyncio.sleep(pause)
                     pause *= 2
         except TimeoutError as error:
-            reason = f"answers {status} ({describe(_failure_in(answer))})"
+            reason = f"answers {status} ({describe(failure_in(answer))})"
             what = reason if status else "does not answer"
             raise StoreUnavailableError(f"{self._name} {what}") from error
         except SerializationError as error:
@@ -195,9 +202,9 @@ class Connection:
                 f"{self._name} cannot be reached ({type(error).__name__})"
             ) from error
         is_failure = status >= 300 and status not in allow
-        if is_failure and (isinstance(_failure_in(answer), dict) or status in SAY_ENOUGH):
+        if is_failure and (isinstance(failure_in(answer), dict) or status in SAY_ENOUGH):
             raise error_of(status, answer)
-        if is_failure or isinstance(answer, str):
+        if is_failure or not is_answer(answer, needs):
             # For example, the response is the error page of a proxy.
             raise self._unreadable(f", but the status {status}")
         return answer
@@ -210,7 +217,7 @@ class Connection:
     ) -> Document | None:
         """Return the current version of one document, even before a refresh."""
         target = f"/{index}/_doc/{quote(document, safe='')}" + _query(routing=routing)
-        return _document_of(await self.request("GET", target, allow={_MISSING}))
+        return document_of(await self.request("GET", target, allow={_MISSING}, needs="found"))
 
     async def get_many(
         self,
@@ -243,10 +250,11 @@ class Connection:
         target = "/_mget" + _query(_source_excludes=",".join(without) or None)
         for start in range(0, len(places), _DOCUMENTS_A_REQUEST):
             docs = [place.asked for place in places[start : start + _DOCUMENTS_A_REQUEST]]
-            answer = await self.request("POST", target, {"docs": docs}, timeouts=timeouts)
+            body = {"docs": docs}
+            answer = await self.request("POST", target, body, timeouts=timeouts, needs="docs")
             for found in answer["docs"]:
                 if "error" not in found:
-                    documents.append(_document_of(found))
+                    documents.append(document_of(found))
                 elif may_be_gone and type_of(found["error"]) == INDEX_GONE:
                     documents.append(None)
                 else:
@@ -303,8 +311,8 @@ class Connection:
         target = f"/{index}/_search{_COMPLETE}"
         if routing is not None:
             target += f"&routing={quote(routing, safe='')}"
-        answer = await self.request("POST", target, body, timeouts=timeouts)
-        if (error := _error_in(answer)) is not None:
+        answer = await self.request("POST", target, body, timeouts=timeouts, needs="_shards")
+        if (error := error_in(answer)) is not None:
             raise error
         return answer
 
@@ -322,8 +330,8 @@ class Connection:
     ) -> list[Any]:
         """Run several searches in one request; return an answer or an error for each."""
         body = b"\n".join([*chain.from_iterable(search.lines for search in searches), b""])
-        answer = await self.request("POST", "/_msearch", body, timeouts=timeouts)
-        return [_error_in(response) or response for response in answer["responses"]]
+        answer = await self.request("POST", "/_msearch", body, timeouts=timeouts, needs="responses")
+        return [error_in(response) or response for response in answer["responses"]]
 
     async def count(
         self,
@@ -362,36 +370,3 @@ def _node_of(url: str) -> NodeConfig:
 def _query(**parameters: Any) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     return f"?{urlencode(given)}" if given else ""
-
-
-def _document_of(answer: Any) -> Document | None:
-    if "_seq_no" in answer:
-        return Document.of(answer)
-    if "error" in answer:
-        raise error_of(_MISSING, answer)
-    return None
-
-
-def raise_first(outcomes: Sequence[T | StoreError]) -> list[T]:
-    """Return the outcomes; raise the first error among them."""
-    found = []
-    for outcome in outcomes:
-        if isinstance(outcome, StoreError):
-            raise outcome
-        found.append(outcome)
-    return found
-
-
-def _error_in(answer: Any) -> StoreError | None:
-    """Return the error of a search that failed or is incomplete."""
-    if "error" in answer:
-        return error_of(answer.get("status", 503), answer)
-    if answer.get("timed_out") or answer["_shards"]["failed"]:
-        failures = answer["_shards"].get("failures")
-        why = f" ({describe(failures[0]['reason'])})" if failures else ""
-        return StoreUnavailableError(f"Elasticsearch gives a part of the answer only{why}")
-    return None
-
-
-def _failure_in(answer: Any) -> Any:
-    return answer.get("error") if isinstance(answer, dict) else None

@@ -34,7 +34,9 @@ async def find_existing(
     target = f"/{index}/_mget?{urlencode(parameters)}"
     for start in range(0, len(ids), _IDS_A_REQUEST):
         some = ids[start : start + _IDS_A_REQUEST]
-        answer = await connection.request("POST", target, {"ids": some}, timeouts=WRITING)
+        answer = await connection.request(
+            "POST", target, {"ids": some}, timeouts=WRITING, needs="docs"
+        )
         for each_id, each in zip(some, answer["docs"], strict=True):
             if "error" in each:
                 if type_of(each["error"]) != INDEX_GONE:

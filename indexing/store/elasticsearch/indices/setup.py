@@ -73,14 +73,18 @@ async def find_version(
 async def _find_store(connection: Connection, layout: Layout) -> dict[str, Any] | None:
     """Return the store document, which exists once the layout is complete."""
     found = await connection.request(
-        "GET", f"/{layout.control}/_doc/{STORE_DOCUMENT}", allow={_MISSING}, timeouts=WRITING
+        "GET",
+        f"/{layout.control}/_doc/{STORE_DOCUMENT}",
+        allow={_MISSING},
+        timeouts=WRITING,
+        needs="found",
     )
     return found["_source"] if found.get("found") else None
 
 
 async def _check_server(connection: Connection) -> None:
     answer = await connection.request(
-        "GET", "/_nodes/_all/none?filter_path=nodes.*.version", timeouts=WRITING
+        "GET", "/_nodes/_all/none?filter_path=nodes.*.version", timeouts=WRITING, needs="nodes"
     )
     for node in answer["nodes"].values():
         version = node["version"]

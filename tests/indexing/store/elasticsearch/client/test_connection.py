@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import pytest
 from aiohttp import web
 from pytest_aiohttp.plugin import AiohttpServer
 
 from indexing.errors import StoreError, StoreUnavailableError
+from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client import connection as client
+from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Timeouts
-from indexing.store.elasticsearch.client.places import Search
+from indexing.store.elasticsearch.client.existing_ids import find_existing
+from indexing.store.elasticsearch.client.places import Place, Search
 from tests.indexing.store.elasticsearch.client.nodes import (
     EMPTY,
     PASSWORD,
@@ -77,6 +81,39 @@ async def test_a_failure_that_no_node_explains_names_the_address_and_the_status(
         said = rf"at 127.0.0.1:\d+ gives no readable answer, but the status {status}"
         with pytest.raises(StoreUnavailableError, match=said):
             await connection.search("events", {})
+
+
+READS: Final[Mapping[str, Callable[[Connection], Awaitable[object]]]] = {
+    "a document": lambda connection: connection.get("keys", "1"),
+    "documents": lambda connection: connection.get_many([Place("keys", "1")]),
+    "ids": lambda connection: find_existing(connection, "tests", ["1"], "routing"),
+    "a search": lambda connection: connection.search("events", {}),
+    "searches": lambda connection: connection.search_many([Search("events", {})]),
+    "a count": lambda connection: connection.count("events"),
+    "a write": lambda connection: bulk.send(
+        connection, [Operation("delete", "events", "1", None)], visible=False
+    ),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize("body", ["", "{}", "null", "[]", '{"message": "no Route matched"}'])
+async def test_an_answer_of_another_service_is_not_that_of_a_node(
+    nodes: Nodes, read: Callable[[Connection], Awaitable[object]], status: int, body: str
+) -> None:
+    """Above all, a document is not missing because a proxy does not know its path."""
+    nodes.say(lambda: json_response(body.encode(), status))
+    async with nodes.connect() as connection:
+        with pytest.raises(StoreUnavailableError, match="gives no readable answer"):
+            await read(connection)
+
+
+async def test_a_document_is_missing_if_the_node_says_so(nodes: Nodes) -> None:
+    missing = b'{"_index": "keys", "_id": "1", "found": false}'
+    nodes.say(lambda: json_response(missing, 404))
+    async with nodes.connect() as connection:
+        assert await connection.get("keys", "1") is None
 
 
 async def test_a_passing_failure_is_repeated(nodes: Nodes) -> None:

@@ -1,0 +1,64 @@
+"""Reads decoded responses of the cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+from indexing.errors import StoreError, StoreUnavailableError
+from indexing.store.elasticsearch.client.documents import Document
+from indexing.store.elasticsearch.client.failures import describe, error_of
+
+T = TypeVar("T")
+
+_MISSING: Final = 404
+
+
+def is_answer(answer: Any, needs: str | None) -> bool:
+    """Return whether a node may have given that response.
+
+    Each response of a node is an object. Unless it is an error, it has the field `needs`, if that
+    is given.
+    """
+    if not isinstance(answer, dict):
+        return False
+    return needs is None or needs in answer or isinstance(failure_in(answer), dict)
+
+
+def failure_in(answer: Any) -> Any:
+    """Return the error in a response; None if there is none."""
+    return answer.get("error") if isinstance(answer, dict) else None
+
+
+def document_of(answer: Any) -> Document | None:
+    """Return the document in a response; None if it is missing.
+
+    Raises:
+        StoreError: the cluster cannot read it.
+    """
+    if "_seq_no" in answer:
+        return Document.of(answer)
+    if "error" in answer:
+        raise error_of(_MISSING, answer)
+    return None
+
+
+def error_in(answer: Any) -> StoreError | None:
+    """Return the error of a search that failed or is incomplete."""
+    if "error" in answer:
+        return error_of(answer.get("status", 503), answer)
+    if answer.get("timed_out") or answer["_shards"]["failed"]:
+        failures = answer["_shards"].get("failures")
+        why = f" ({describe(failures[0]['reason'])})" if failures else ""
+        return StoreUnavailableError(f"Elasticsearch gives a part of the answer only{why}")
+    return None
+
+
+def raise_first(outcomes: Sequence[T | StoreError]) -> list[T]:
+    """Return the outcomes; raise the first error among them."""
+    found = []
+    for outcome in outcomes:
+        if isinstance(outcome, StoreError):
+            raise outcome
+        found.append(outcome)
+    return found

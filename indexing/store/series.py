@@ -179,7 +179,6 @@ async def _count_quarantined(reader: Reader, query: DayQuery, now: datetime) -> 
 
 
 async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[Figure]:
-    known_from = await reader.find_final_day()
     page = await reader.list_quarantines(QuarantineQuery(query.repository, now), Anchor(), None)
     tests = {row.key.id: row.test_name for row in page.rows}
     # The number of quarantines by test name; a test may have several.
@@ -217,6 +216,8 @@ async def _undo_changes(reader: Reader, query: DayQuery, now: datetime) -> list[
         if changes.rows:
             anchor = Anchor(changes.rows[-1].key)
     figures.update(dict.fromkeys(range(query.first_day, day + 1), len(quarantines)))
+    # Last, because retention may have removed changes in the meantime.
+    known_from = await reader.find_final_day()
     return [
         figures[each] if each >= known_from else None
         for each in range(query.first_day, query.last_day + 1)

@@ -106,7 +106,8 @@ class ElasticsearchInsights(InsightReader):
         return await transitions.list_of_test(self._cluster, repository, test_id)
 
     async def find_final_day(self) -> int:
-        return (await self._cluster.control.read_retention()).final_day
+        # Not the marks that this process remembers: what was there before may be gone already.
+        return (await self._cluster.control.read()).retention.final_day
 
     async def get_health(
         self, repository: RepositoryName, test_id: uuid.UUID

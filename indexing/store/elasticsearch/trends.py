@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from indexing.health.window import end_of_day
 from indexing.models.executions import Conclusion
+from indexing.models.repositories import Repository
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
 from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.client.places import Search
@@ -22,6 +24,8 @@ from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.store.elasticsearch.repositories import find_repository
 from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import DAY_MICROSECONDS, EPOCH
+
+T = TypeVar("T")
 
 # More than the longest range has days.
 _MOST_DAYS: Final = 1_000
@@ -38,7 +42,13 @@ async def sum_days(cluster: Cluster, query: DayQuery) -> dict[int, DaySums]:
     settings = await find_repository(cluster, query.repository)
     if settings is None:
         return {}
-    final_day = (await cluster.control.read_retention()).final_day
+    return await _while_retained(cluster, partial(_sum_days, cluster, query, settings))
+
+
+async def _sum_days(
+    cluster: Cluster, query: DayQuery, settings: Repository, retention: Retention
+) -> dict[int, DaySums]:
+    final_day = retention.final_day
     sources = [
         {"bool": {"filter": [{"term": {"kind": kind}}, {"range": {"day": days}}]}}
         for kind, days in ((PAST, {"lte": final_day}), (OF_RUN, {"gt": final_day}))
@@ -69,9 +79,21 @@ async def sum_days_of_test(
     if not await is_test_known(cluster, query.repository, test_id):
         return None
     settings = await find_repository(cluster, query.repository)
-    retention = await cluster.control.read_retention()
+    if settings is None:
+        return {}
+    read = partial(_sum_days_of_test, cluster, query, test_id, settings)
+    return await _while_retained(cluster, read)
+
+
+async def _sum_days_of_test(
+    cluster: Cluster,
+    query: DayQuery,
+    test_id: uuid.UUID,
+    settings: Repository,
+    retention: Retention,
+) -> dict[int, DaySumsOfTest]:
     days = range(max(query.first_day, retention.final_day + 1), query.last_day + 1)
-    if settings is None or not days:
+    if not days:
         return {}
     routing = routing_of(query.repository)
     filters = [
@@ -144,6 +166,21 @@ def _buckets(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         answer.get("aggregations", {}).get("days", {}).get("buckets", ())
     )
     return found
+
+
+async def _while_retained(
+    cluster: Cluster, read: Callable[[Retention], Awaitable[dict[int, T]]]
+) -> dict[int, T]:
+    """Return the result of `read`, after which the retention marks are still those given to it.
+
+    The marks that this process remembers may be those before a retention run of another process.
+    That deletes counts of the days that it makes final.
+    """
+    while True:
+        retention = await cluster.control.read_retention()
+        found = await read(retention)
+        if (await cluster.control.read()).retention == retention:
+            return found
 
 
 async def count_flaky_verdicts(cluster: Cluster, query: DayQuery) -> dict[int, int]:

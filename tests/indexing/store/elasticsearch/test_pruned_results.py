@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 
+from indexing.health.window import day_of
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
+from indexing.models.trends import DayQuery
 from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.indices import control
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import WIDGETS, after, make_executions, make_run
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 
 
 async def test_an_old_failure_that_arrives_meanwhile_counts_before_it_is_dropped(
@@ -40,3 +44,33 @@ async def test_an_old_failure_that_arrives_meanwhile_counts_before_it_is_dropped
         assert found is not None
         assert found.health.first_failure_at == after(days=-50)
         assert found.health.failure_ratio == 0.0
+
+
+QUERY = DayQuery(WIDGETS, day_of(after(days=-60)), day_of(NOON))
+HINGE = derive_test_id(WIDGETS, "hinge")
+OF_DAYS: Mapping[str, Callable[[ElasticsearchStore], Awaitable[object]]] = {
+    "the sums": lambda store: store.sum_days(QUERY),
+    "the sums of a test": lambda store: store.sum_days_of_test(QUERY, HINGE),
+    "the final day": lambda store: store.find_final_day(),
+}
+
+
+@pytest.mark.parametrize("read", OF_DAYS.values(), ids=OF_DAYS)
+async def test_days_lack_nothing_although_another_process_has_just_pruned(
+    store: ElasticsearchStore,
+    other: ElasticsearchStore,
+    monkeypatch: pytest.MonkeyPatch,
+    read: Callable[[ElasticsearchStore], Awaitable[object]],
+) -> None:
+    monkeypatch.setattr(control, "_REMEMBERED_SECONDS", 3_600.0)
+    await store.ensure_repository(WIDGETS)
+    for days, conclusion in ((-40, Conclusion.FAILED), (-39, Conclusion.PASSED)):
+        run = make_run(str(days), commit="same")
+        executions = make_executions(run, [("hinge", conclusion)], after(days=days))
+        await store.write_results(WIDGETS, {run: executions})
+    await store.refresh_tests(NOON)
+    # From now on, it remembers the retention marks.
+    await read(other)
+    await store.prune(after(days=-30), NOON)
+    assert await read(other) == await read(store)
+    assert len(await other.sum_days(QUERY)) == 2

@@ -56,15 +56,6 @@ class _Counts:
 def aggregate_events(
     connection: sqlite3.Connection, query: EventQuery, bars: Bars
 ) -> EventAggregate:
-    # All statements read one snapshot.
-    connection.execute("BEGIN")
-    try:
-        return _aggregate(connection, query, bars)
-    finally:
-        connection.rollback()
-
-
-def _aggregate(connection: sqlite3.Connection, query: EventQuery, bars: Bars) -> EventAggregate:
     repository_id = find_repository_id(connection, query.repository)
     counts = _Counts()
     pull_requests: tuple[FacetValue[int], ...] = ()

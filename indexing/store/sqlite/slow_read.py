@@ -45,9 +45,11 @@ class SlowRead(Generic[T]):
             if self._interrupted:
                 raise ReadInterruptedError
             self._connection = connection
-        if isinstance(connection, InterruptibleConnection):
-            connection.check = self._check
         try:
+            # All statements read one snapshot, as on the event loop.
+            connection.execute("BEGIN")
+            if isinstance(connection, InterruptibleConnection):
+                connection.check = self._check
             return self._work(connection)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:

@@ -1,4 +1,7 @@
-"""Reads of one round of the event loop share a snapshot, and nothing else."""
+"""Reads of one round of the event loop share a snapshot, and nothing else.
+
+A slow read has a snapshot of its own.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,18 @@ async def test_reads_of_one_round_see_the_same(
     first = [asyncio.create_task(connections.read(read_and_let_commit)) for _ in range(3)]
     assert await asyncio.gather(*first) == [0, 0, 0]
     assert await connections.read(read_count) == 1
+
+
+async def test_all_statements_of_a_slow_read_see_the_same(
+    connections: Connections, other: sqlite3.Connection
+) -> None:
+    def read_and_let_commit(connection: sqlite3.Connection) -> tuple[int, int]:
+        found = read_count(connection)
+        set_count(other, found + 1)
+        return found, read_count(connection)
+
+    assert await connections.read_slowly(read_and_let_commit) == (0, 0)
+    assert await connections.read_slowly(read_count) == 1
 
 
 async def test_a_read_sees_what_was_acknowledged_before_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -113,6 +114,14 @@ async def test_a_repository_has_few_webhooks(store: Store) -> None:
     with pytest.raises(TooManyWebhooksError):
         await store.add_webhook(make_webhook())
     await store.add_webhook(make_webhook(GADGETS))
+
+
+async def test_of_webhooks_added_at_once_only_those_with_room_are_listed(store: Store) -> None:
+    webhooks = [make_webhook(at=after(minutes=n)) for n in range(MAX_WEBHOOKS + 2)]
+    done = await asyncio.gather(*map(store.add_webhook, webhooks), return_exceptions=True)
+    assert sum(isinstance(each, TooManyWebhooksError) for each in done) == 2
+    added = [webhook for webhook, each in zip(webhooks, done, strict=True) if each is None]
+    assert await store.list_webhooks(WIDGETS) == added
 
 
 async def test_a_change_of_health_waits_for_each_webhook(store: Store, webhook: Webhook) -> None:

@@ -17,6 +17,8 @@ from typing import Any, Final
 from indexing.errors import TooManyWebhooksError
 from indexing.models.notifications import MAX_WEBHOOKS, Webhook, WebhookFormat
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client import bulk
+from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import ConflictError
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
@@ -32,10 +34,18 @@ from indexing.timestamps import from_microseconds, to_microseconds
 KIND: Final = "webhook"
 
 _PAGE: Final = 1_000
-_MISSING: Final = 404
 
 
 async def add_webhook(cluster: Cluster, webhook: Webhook) -> None:
+    try:
+        await _add(cluster, webhook)
+    except TooManyWebhooksError:
+        # Others were added at the same time. Without room, this one must not be listed.
+        await _delete(cluster, webhook.id)
+        raise
+
+
+async def _add(cluster: Cluster, webhook: Webhook) -> None:
     stored = await make_known(cluster, webhook.repository)
     _check_room(stored, webhook)
     with suppress(ConflictError):
@@ -71,8 +81,7 @@ async def list_webhooks(cluster: Cluster, repository: RepositoryName | None) -> 
 async def remove_webhook(
     cluster: Cluster, repository: RepositoryName, webhook_id: uuid.UUID
 ) -> bool:
-    control = cluster.layout.control
-    document = await cluster.connection.get(control, _id_of(webhook_id))
+    document = await cluster.connection.get(cluster.layout.control, _id_of(webhook_id))
     if document is None or document.source["repository_id"] != routing_of(repository):
         return False
     stored = await make_known(cluster, repository)
@@ -81,10 +90,14 @@ async def remove_webhook(
         with suppress(ConflictError):
             await replace_webhooks(cluster, stored, webhooks)
         stored = await make_known(cluster, repository)
-    target = f"/{control}/_doc/{_id_of(webhook_id)}?refresh=true"
-    await cluster.connection.request("DELETE", target, allow={_MISSING})
+    await _delete(cluster, webhook_id)
     await drop_outbox_of(cluster, webhook_id)
     return True
+
+
+async def _delete(cluster: Cluster, webhook_id: uuid.UUID) -> None:
+    deletion = Operation("delete", cluster.layout.control, _id_of(webhook_id), None)
+    await bulk.send(cluster.connection, [deletion], visible=True)
 
 
 async def drop_orphans(cluster: Cluster) -> int:

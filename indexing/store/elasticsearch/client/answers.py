@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client.documents import Document
-from indexing.store.elasticsearch.client.failures import describe, error_of
+from indexing.store.elasticsearch.client.failures import describe, error_of, is_passing
 
 T = TypeVar("T")
 
@@ -41,6 +41,11 @@ def document_of(answer: Any) -> Document | None:
     if "error" in answer:
         raise error_of(_MISSING, answer)
     return None
+
+
+def is_refused(answer: Any) -> bool:
+    """Return whether the cluster refused this one of several searches for a moment."""
+    return is_passing(answer.get("status", 0), failure_in(answer))
 
 
 def error_in(answer: Any) -> StoreError | None:

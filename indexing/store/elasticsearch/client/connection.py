@@ -12,6 +12,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -27,6 +28,7 @@ from indexing.store.elasticsearch.client.answers import (
     error_in,
     failure_in,
     is_answer,
+    is_refused,
 )
 from indexing.store.elasticsearch.client.answers import raise_first as raise_first
 from indexing.store.elasticsearch.client.compression import (
@@ -322,16 +324,38 @@ class Connection:
         *,
         timeouts: Timeouts | None = None,
     ) -> list[Any]:
-        """Run several searches in one request; raises the same errors as `search`."""
-        return raise_first(await self.search_each(searches, timeouts=timeouts))
+        """Run several searches in one request; raises the same errors as `search`.
+
+        The cluster answers such a request even if it refuses some of the searches for a moment.
+        Like `search`, this then sends them again.
+        """
+        timeouts = timeouts or self.reading
+        deadline = asyncio.get_running_loop().time() + timeouts.total
+        found = await self._search_each(searches, timeouts)
+        pause = _FIRST_PAUSE
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                while refused := [n for n, each in enumerate(found) if is_refused(each)]:
+                    await asyncio.sleep(pause)
+                    pause *= 2
+                    again = await self._search_each([searches[n] for n in refused], timeouts)
+                    for number, each in zip(refused, again, strict=True):
+                        found[number] = each
+        return raise_first([error_in(each) or each for each in found])
 
     async def search_each(
         self, searches: Sequence[Search], *, timeouts: Timeouts | None = None
     ) -> list[Any]:
-        """Run several searches in one request; return an answer or an error for each."""
+        """Run several searches in one request, once; return an answer or an error for each."""
+        found = await self._search_each(searches, timeouts)
+        return [error_in(each) or each for each in found]
+
+    async def _search_each(
+        self, searches: Sequence[Search], timeouts: Timeouts | None
+    ) -> list[Any]:
         body = b"\n".join([*chain.from_iterable(search.lines for search in searches), b""])
         answer = await self.request("POST", "/_msearch", body, timeouts=timeouts, needs="responses")
-        return [error_in(response) or response for response in answer["responses"]]
+        return list(answer["responses"])
 
     async def count(
         self,

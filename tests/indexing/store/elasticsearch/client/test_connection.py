@@ -127,6 +127,34 @@ async def test_a_passing_failure_is_repeated(nodes: Nodes) -> None:
     assert len(nodes.asked) == 3
 
 
+REFUSED: Final = b'{"error": {"type": "es_rejected_execution_exception"}, "status": 429}'
+
+
+async def test_one_of_several_searches_that_is_refused_for_a_moment_is_repeated(
+    nodes: Nodes,
+) -> None:
+    other = EMPTY.replace(b'"hits": []', b'"hits": [1]')
+    nodes.say(
+        lambda: json_response(b'{"responses": [%s, %s]}' % (REFUSED, other)),
+        lambda: json_response(b'{"responses": [%s]}' % REFUSED),
+        lambda: json_response(b'{"responses": [%s]}' % EMPTY),
+    )
+    async with nodes.connect() as connection:
+        found = await connection.search_many([Search("events", {}), Search("runs", {})])
+    assert [each["hits"]["hits"] for each in found] == [[], [1]]
+    assert len(nodes.asked) == 3
+
+
+async def test_several_searches_that_stay_refused_are_unavailable_in_time(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "READING", Timeouts(total=0.3, attempt=0.3))
+    nodes.say(lambda: json_response(b'{"responses": [%s]}' % REFUSED))
+    async with nodes.connect() as connection:
+        with pytest.raises(StoreUnavailableError, match="answers 429"):
+            await connection.search_many([Search("events", {})])
+
+
 async def test_a_permanent_failure_is_raised_with_its_reason_and_not_retried(nodes: Nodes) -> None:
     nodes.say(lambda: failure_response(400, "parsing_exception"))
     async with nodes.connect() as connection:

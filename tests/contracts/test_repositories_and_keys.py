@@ -8,7 +8,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from indexing.errors import InvalidValueError
+from indexing.errors import InvalidValueError, StoreError
 from indexing.models.events import EventQuery
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.models.paging import Anchor
@@ -120,6 +120,15 @@ async def test_a_key_is_found_by_its_digest_alone(store: Store) -> None:
     await store.add_key(KEY)
     assert await store.find_key(KEY.digest) == KEY
     assert await store.find_key(b"\x02" * 32) is None
+
+
+async def test_a_key_is_added_once(store: Store) -> None:
+    for _ in range(2):
+        await store.add_key(KEY)
+    assert await store.list_keys() == [KEY]
+    with pytest.raises(StoreError):
+        await store.add_key(replace(KEY, name="another"))
+    assert await store.find_key(KEY.digest) == KEY
 
 
 async def test_a_key_is_found_by_its_id_and_shows_at_once_that_it_was_revoked(store: Store) -> None:

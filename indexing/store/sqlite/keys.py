@@ -6,6 +6,7 @@ import sqlite3
 from datetime import datetime
 from typing import Any
 
+from indexing.errors import StoreError
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
 from indexing.store.sqlite.repositories import ensure_repository
@@ -41,8 +42,9 @@ def list_keys(connection: sqlite3.Connection) -> list[ApplicationKey]:
 def add_key(connection: sqlite3.Connection, key: ApplicationKey) -> None:
     if key.repository is not None:
         ensure_repository(connection, RepositoryName(key.owner, key.repository))
-    connection.execute(
-        f"INSERT INTO application_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    added = connection.execute(
+        f"INSERT INTO application_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
         (
             key.id,
             key.name,
@@ -55,6 +57,8 @@ def add_key(connection: sqlite3.Connection, key: ApplicationKey) -> None:
             microseconds_or_none(key.revoked_at),
         ),
     )
+    if not added.rowcount and find_key(connection, key.digest) != key:
+        raise StoreError("another application key has that id or that digest")
 
 
 def revoke_key(connection: sqlite3.Connection, key_id: str, now: datetime) -> bool:

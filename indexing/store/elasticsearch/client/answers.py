@@ -49,7 +49,7 @@ def is_refused(answer: Any) -> bool:
 
 
 def error_in(answer: Any) -> StoreError | None:
-    """Return the error of a search that failed or is incomplete."""
+    """Return the error of a search or a refresh that failed, or failed on a shard."""
     if "error" in answer:
         return error_of(answer.get("status", 503), answer)
     if answer.get("timed_out") or answer["_shards"]["failed"]:

@@ -285,7 +285,7 @@ class Connection:
         query = _query(routing=routing, refresh="true" if visible else None, **guard)
         target = f"/{index}/_doc/{quote(document, safe='')}" + query
         try:
-            await self.request("PUT", target, source, timeouts=WRITING)
+            await self.request("PUT", target, source, timeouts=WRITING, needs="_seq_no")
         except ConflictError:
             # A request whose response was lost is sent again, and conflicts with itself.
             found = await self.get(index, document, routing=routing)
@@ -381,7 +381,10 @@ class Connection:
         await self._refreshes.refresh(index)
 
     async def _refresh(self, index: str) -> None:
-        await self.request("POST", f"/{index}/_refresh?ignore_unavailable=true", timeouts=WRITING)
+        target = f"/{index}/_refresh?ignore_unavailable=true"
+        answer = await self.request("POST", target, timeouts=WRITING, needs="_shards")
+        if (error := error_in(answer)) is not None:
+            raise error
 
 
 def _node_of(url: str) -> NodeConfig:

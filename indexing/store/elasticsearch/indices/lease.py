@@ -46,7 +46,9 @@ class LeaseDocument:
         guard: dict[str, Any] = {"op_type": "create"} if over is None else over.parameters
         target = f"{self._target}?{urlencode(guard)}"
         try:
-            answer = await self._connection.request("PUT", target, source, timeouts=timeouts)
+            answer = await self._connection.request(
+                "PUT", target, source, timeouts=timeouts, needs="_seq_no"
+            )
         except ConflictError:
             # A request whose response was lost is sent again, and conflicts with itself.
             found = await self.find()

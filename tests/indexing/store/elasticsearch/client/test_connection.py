@@ -18,6 +18,7 @@ from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Timeouts
 from indexing.store.elasticsearch.client.existing_ids import find_existing
 from indexing.store.elasticsearch.client.places import Place, Search
+from indexing.store.elasticsearch.indices.lease import LeaseDocument
 from tests.indexing.store.elasticsearch.client.nodes import (
     EMPTY,
     PASSWORD,
@@ -83,30 +84,33 @@ async def test_a_failure_that_no_node_explains_names_the_address_and_the_status(
             await connection.search("events", {})
 
 
-READS: Final[Mapping[str, Callable[[Connection], Awaitable[object]]]] = {
+CALLS: Final[Mapping[str, Callable[[Connection], Awaitable[object]]]] = {
     "a document": lambda connection: connection.get("keys", "1"),
     "documents": lambda connection: connection.get_many([Place("keys", "1")]),
     "ids": lambda connection: find_existing(connection, "tests", ["1"], "routing"),
     "a search": lambda connection: connection.search("events", {}),
     "searches": lambda connection: connection.search_many([Search("events", {})]),
     "a count": lambda connection: connection.count("events"),
-    "a write": lambda connection: bulk.send(
+    "a write": lambda connection: connection.put("keys", "1", {}),
+    "writes": lambda connection: bulk.send(
         connection, [Operation("delete", "events", "1", None)], visible=False
     ),
+    "a lease": lambda connection: LeaseDocument(connection, "control", "1").put({}, None),
+    "a refresh": lambda connection: connection.refresh("events"),
 }
 
 
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("status", [200, 404])
 @pytest.mark.parametrize("body", ["", "{}", "null", "[]", '{"message": "no Route matched"}'])
 async def test_an_answer_of_another_service_is_not_that_of_a_node(
-    nodes: Nodes, read: Callable[[Connection], Awaitable[object]], status: int, body: str
+    nodes: Nodes, call: Callable[[Connection], Awaitable[object]], status: int, body: str
 ) -> None:
     """Above all, a document is not missing because a proxy does not know its path."""
     nodes.say(lambda: json_response(body.encode(), status))
     async with nodes.connect() as connection:
         with pytest.raises(StoreUnavailableError, match="gives no readable answer"):
-            await read(connection)
+            await call(connection)
 
 
 async def test_a_document_is_missing_if_the_node_says_so(nodes: Nodes) -> None:
@@ -125,6 +129,16 @@ async def test_a_passing_failure_is_repeated(nodes: Nodes) -> None:
     async with nodes.connect() as connection:
         assert (await connection.search("events", {}))["hits"] == {"hits": []}
     assert len(nodes.asked) == 3
+
+
+async def test_a_refresh_that_fails_on_a_shard_is_reported(nodes: Nodes) -> None:
+    shards = (
+        b'{"total": 2, "successful": 1, "failed": 1, "failures": [{"reason": {"type": "full"}}]}'
+    )
+    nodes.say(lambda: json_response(b'{"_shards": %s}' % shards))
+    async with nodes.connect() as connection:
+        with pytest.raises(StoreUnavailableError, match="full"):
+            await connection.refresh("events")
 
 
 REFUSED: Final = b'{"error": {"type": "es_rejected_execution_exception"}, "status": 429}'

@@ -129,7 +129,10 @@ def _run_workers(settings: Settings, sock: socket.socket) -> None:
     with ExitStack() as entered:
         folder: Path | None = None
         if settings.metrics:
+            from service.server.shared_metrics import make_files
+
             folder = entered.enter_context(shared_folder("metrics"))
+            make_files(folder, settings.workers)
         sessions = _choose_session_folder(settings, entered)
 
         def run(lifeline: int, number: int) -> None:

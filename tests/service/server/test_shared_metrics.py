@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import os
+import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from indexing.models.keys import Scope
 from indexing.store import open_store
 from service.auth.api_keys import make_key
 from service.server.shared_folder import NoFolderError, shared_folder
-from service.server.shared_metrics import drop_gauges
+from service.server.shared_metrics import SPACE, drop_gauges, make_files
 from tests.builders import NOON, WIDGETS
 from tests.service.front_door import operations
 from tests.service.processes import TIMEOUT, Service, Start, port_of
@@ -46,12 +48,14 @@ class Workers:
         self.pids = [line["pid"] for line in lines]
         self.port = port_of(lines[0])
 
-    def get(self, target: str, **headers: str) -> bytes:
+    def get(
+        self, target: str, statuses: Collection[int] = frozenset({200}), **headers: str
+    ) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
         try:
             connection.request("GET", target, headers=headers)
             answer = connection.getresponse()
-            assert answer.status == 200
+            assert answer.status in statuses
             return answer.read()
         finally:
             connection.close()
@@ -68,6 +72,20 @@ class Workers:
         """Kill a worker, and wait for the next."""
         os.kill(self.pids.pop(0), signal.SIGKILL)
         self.pids.append(self.service.next_line("listening")["pid"])
+
+
+@contextmanager
+def limit_of_files(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond so many bytes: as on a full disk, writes fail."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Otherwise the signal of the limit ends the process; the error comes after it.
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.fixture
@@ -149,12 +167,44 @@ def test_gauges_of_a_dead_worker_are_dropped(start: Start, folder_of: FolderOf) 
 
 
 def test_a_dead_worker_keeps_its_counts_and_loses_its_gauges(tmp_path: Path) -> None:
-    names = ("counter_0.db", "gauge_livesum_0.db", "gauge_livesum_1.db", "histogram_0.db")
-    for name in names:
-        (tmp_path / name).touch()
+    files = (
+        ("counter_0.db", True),
+        ("gauge_livesum_0.db", False),
+        ("gauge_livesum_1.db", True),
+        ("histogram_0.db", True),
+    )
+    for name, _ in files:
+        (tmp_path / name).write_bytes(b"\x10" + bytes(15))
     drop_gauges(tmp_path, 0)
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {*names} - {"gauge_livesum_0.db"}
+    for name, is_kept in files:
+        assert (tmp_path / name).stat().st_size == 16
+        assert (tmp_path / name).read_bytes().startswith(b"\x10") == is_kept
+
+
+def test_no_worker_needs_space_for_its_metrics(start: Start, folder_of: FolderOf) -> None:
+    workers = Workers(
+        start(MERGEWATCH_WORKERS="2", MERGEWATCH_METRICS="true", MERGEWATCH_INGEST="true")
+    )
+    folder = folder_of()
+    targets = [*operations().values(), "/openapi.json", "/health/ready", "/nothing", "/ui/"]
+    for target in 4 * targets:
+        workers.get(target, {403, 404, 422, 200, 303})
+    workers.replace_one()
+    workers.scrape()
+    made = {f"{kind}_{number}.db": size for kind, size in SPACE.items() for number in range(2)}
+    found = {path.name: path.stat() for path in folder.iterdir()}
+    assert {name: each.st_size for name, each in found.items()} == made
+    # A file that was only made longer has fewer blocks.
+    assert all(each.st_blocks * 512 >= each.st_size for each in found.values())
+    assert workers.service.stop() == 0
+
+
+def test_files_without_room_are_one_clear_line(tmp_path: Path) -> None:
+    with (
+        pytest.raises(NoFolderError, match=r"metrics of 2 workers.*TMPDIR"),
+        limit_of_files(max(SPACE.values()) - 1),
+    ):
+        make_files(tmp_path, 2)
 
 
 def test_one_worker_makes_no_folder(start: Start, folder_of: FolderOf) -> None:

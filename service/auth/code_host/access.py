@@ -12,7 +12,7 @@ from indexing.fairness import acquire_within
 from indexing.lru import Lru
 from indexing.names import RepositoryName
 from service.auth.code_host.cache import AccessCache, Names
-from service.auth.code_host.client import CodeHostClient
+from service.auth.code_host.client import CodeHostClient, warn_unavailable
 from service.auth.code_host.decisions import (
     UNAVAILABLE_WAIT_SECONDS,
     AccessDecision,
@@ -36,6 +36,8 @@ SLOT_SECONDS: Final = 0.5
 # (`service.middleware.fair_queue`), so that a slow host does not block clients with a key.
 MAX_WAITING: Final = 48
 MAX_WAITING_UNKNOWN: Final = 36
+# How often the log says that there is no room: anybody can make up tokens as fast as they like.
+NO_ROOM_LOGGED_EVERY: Final = 10.0
 
 _LIMITED_BYTES: Final = 4 * 1024 * 1024
 
@@ -60,6 +62,7 @@ class CodeHost:
         self._slots_for_unknown = asyncio.Semaphore(MAX_CONCURRENT_UNKNOWN)
         self._failures = 0
         self._breaker_open_until = 0.0
+        self._no_room_logged_at = float("-inf")
         self._limited: Lru[datetime] = Lru(_LIMITED_BYTES)
 
     @classmethod
@@ -123,9 +126,19 @@ class CodeHost:
         if until is not None and until > now:
             return HostUnavailable(max(1, round((until - now).total_seconds())))
         most = MAX_WAITING if known else MAX_WAITING_UNKNOWN
-        if self._waiting >= most or time.monotonic() < self._breaker_open_until:
+        if self._waiting >= most:
+            return self._refuse_for_room()
+        if time.monotonic() < self._breaker_open_until:
             return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
         return None
+
+    def _refuse_for_room(self) -> HostUnavailable:
+        """Return the refusal of a check that would wait too long for the host."""
+        now = time.monotonic()
+        if now - self._no_room_logged_at >= NO_ROOM_LOGGED_EVERY:
+            self._no_room_logged_at = now
+            warn_unavailable("too many requests to it are in progress")
+        return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
 
     async def _request(
         self, token: str, repository: RepositoryName, *, known: bool
@@ -136,7 +149,7 @@ class CodeHost:
             async with acquire_within(SLOT_SECONDS, *reserved, self._slots):
                 found = await self._client.find(token, repository)
         except TimeoutError:
-            return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
+            return self._refuse_for_room()
         finally:
             self._waiting -= 1
         if found is None:

@@ -39,6 +39,19 @@ _HEADERS: Final = {
 _log = logging.getLogger(__name__)
 
 
+def warn_unavailable(reason: str) -> None:
+    """Log why there is no decision about a token."""
+    _log.warning("code host unavailable", extra={"reason": reason})
+
+
+def _explain(answer: CodeHostResponse, found: HostUnavailable) -> str:
+    """Return what was wrong with the response, of which only the status may be logged."""
+    if found.limited:
+        return f"the rate limit of the token is used up, status {answer.status}"
+    what = ", but no description of a repository" if answer.status == 200 else ""
+    return f"status {answer.status}{what}"
+
+
 class CodeHostClient:
     """The client of one host. It sends tokens to the base URL only, and puts them in no message."""
 
@@ -85,8 +98,10 @@ class CodeHostClient:
                     found = judge(answer, found, self._clock())
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             # Not the error's text, which may contain what was sent.
-            _log.warning("code host unavailable", extra={"reason": type(error).__name__})
+            warn_unavailable(type(error).__name__)
             return None
+        if isinstance(found, HostUnavailable):
+            warn_unavailable(_explain(answer, found))
         # A redirect to another host, or a second redirect, proves no access.
         return Finding.HIDDEN if isinstance(found, Moved) else found
 

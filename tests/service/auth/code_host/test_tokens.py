@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.auth.code_host import client
+from service.auth.code_host import access, client
 from service.auth.code_host.access import (
     MAX_CONCURRENT_UNKNOWN,
     MAX_CONSECUTIVE_FAILURES,
@@ -234,6 +234,29 @@ async def test_a_host_that_is_not_well_is_a_503_that_says_when_to_come_back(
     assert await status(door) == 200
 
 
+@pytest.mark.parametrize(
+    ("saying", "reason"),
+    [
+        (Saying(502), "status 502"),
+        (Saying(200, body=b"<html>"), "status 200, but no description of a repository"),
+        (LIMITS[2], "the rate limit of the token is used up, status 429"),
+    ],
+)
+async def test_the_log_says_why_there_is_no_decision(
+    door: FrontDoor, host: SourceHost, caplog: pytest.LogCaptureFixture, saying: Saying, reason: str
+) -> None:
+    caplog.set_level("WARNING")
+    host.saying = saying
+    assert await status(door) == 503
+    assert read_reasons(caplog) == [reason]
+
+
+def read_reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the reasons of the log lines about the code host."""
+    lines = [each for each in caplog.records if each.getMessage() == "code host unavailable"]
+    return [vars(each)["reason"] for each in lines]
+
+
 @pytest.mark.parametrize("code", [403, 404, 410, 451])
 async def test_a_repository_that_the_host_refuses_is_not_found(
     door: FrontDoor, host: SourceHost, code: int
@@ -290,8 +313,13 @@ async def test_a_token_is_in_no_log_and_in_no_answer(
 
 
 async def test_made_up_tokens_leave_slots_for_those_that_were_valid(
-    tmp_path: Path, host: SourceHost, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    host: SourceHost,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("WARNING")
+    monkeypatch.setattr(access, "NO_ROOM_LOGGED_EVERY", float("inf"))
     # A long timeout, so that on any machine only this test releases the held requests.
     monkeypatch.setattr(client, "TOTAL_SECONDS", 60.0)
     settings = Settings(data_dir=tmp_path, host_api_url=host.base)
@@ -306,6 +334,8 @@ async def test_made_up_tokens_leave_slots_for_those_that_were_valid(
         done = asyncio.as_completed(flood)
         first = [await next(done) for _ in range(len(flood) - MAX_CONCURRENT_UNKNOWN)]
         assert {*first} == {503}
+        # One line for all of them.
+        assert read_reasons(caplog) == ["too many requests to it are in progress"]
         good = asyncio.create_task(status(door))
         host.arrived.clear()
         await host.arrived.wait()

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -79,7 +80,7 @@ class Connections:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._quick = _QuickReads(path)
-        self._page_size = self._quick.page_size
+        self._file = self._quick.file
         self._own_writes = OwnWrites(
             self._quick.connection,
             WriteTurns(WRITER_BUSY_SECONDS),
@@ -110,8 +111,7 @@ class Connections:
             connection = connect(path, WRITER_BUSY_SECONDS, sqlite3.Connection)
             try:
                 ensure_schema(connection)
-                (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-                _require_whole_pages(path, page_size)
+                _OpenedFile.of(path, connection).check()
             finally:
                 connection.close()
             return cls(path)
@@ -237,7 +237,7 @@ class Connections:
 
     async def _in_thread(self, pool: ThreadPoolExecutor, work: Work[T], busy_seconds: float) -> T:
         def run() -> T:
-            _require_whole_pages(self.path, self._page_size)
+            self._file.check()
             connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
             if connection is None:
                 kind = InterruptibleConnection if pool is self._slow else sqlite3.Connection
@@ -263,7 +263,7 @@ class _QuickReads:
         self._path = path
         self.connection: ReadingConnection = connect(path, READER_BUSY_SECONDS, ReadingConnection)
         self.connection.execute("PRAGMA query_only = ON")
-        self.page_size: int = self.connection.execute("PRAGMA page_size").fetchone()[0]
+        self.file = _OpenedFile.of(path, self.connection)
         self._is_end_scheduled = False
         self._checks_left = 0
         self._deadline = 0.0
@@ -301,7 +301,7 @@ class _QuickReads:
                 raise
 
     def _begin(self) -> None:
-        _require_whole_pages(self._path, self.page_size)
+        self.file.check()
         if not self._is_end_scheduled:
             self._is_end_scheduled = True
             asyncio.get_running_loop().call_soon(self._end_round)
@@ -334,16 +334,34 @@ def find_schema_version(path: Path) -> int | None:
             connection.close()
 
 
-def _require_whole_pages(path: Path, page_size: int) -> None:
-    """Raise `StoreUnavailableError` if the file was truncated inside its last page.
+@dataclass(frozen=True, slots=True)
+class _OpenedFile:
+    """The file of an open store, to notice what other programs do to it."""
 
-    SQLite notices missing pages, but reads the missing part of a page as zeros: its rows would
-    silently lose their values. A checkpoint writes whole pages.
-    """
-    if path.stat().st_size % page_size:
-        raise StoreUnavailableError(
-            f"the store {path} was truncated: its last page is incomplete. Restore a backup"
-        )
+    path: Path
+    page_size: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path, connection: sqlite3.Connection) -> _OpenedFile:
+        """Return the file that this connection has just opened."""
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+        return cls(path, page_size, path.stat().st_ino)
+
+    def check(self) -> None:
+        """Raise `StoreUnavailableError` if the file was truncated inside a page, or replaced.
+
+        SQLite notices missing pages, but reads the missing part of a page as zeros: its rows would
+        silently lose their values. A checkpoint writes whole pages. What is written to a file that
+        was replaced is lost.
+        """
+        found = self.path.stat()
+        if found.st_size % self.page_size:
+            what = f"the store {self.path} was truncated inside of a page"
+            raise StoreUnavailableError(f"{what}. Restore a backup")
+        if found.st_ino != self.inode:
+            what = f"the store {self.path} was replaced by another file while it was in use"
+            raise StoreUnavailableError(f"{what}. Stop every process of it, and restore a backup")
 
 
 def _give_way() -> None:

@@ -1,4 +1,4 @@
-"""A truncated file gives an error or the right answer, never another one."""
+"""A truncated or replaced file gives an error or the right answer, never another one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from indexing.errors import StoreError
+from indexing.errors import StoreError, StoreUnavailableError
 from indexing.groups import find_directory
 from indexing.models import groups as models
 from indexing.models.groups import Grouping
 from indexing.store import open_store
 from indexing.store.interface import Store
-from tests.builders import WIDGETS, load_names
+from tests.builders import GADGETS, WIDGETS, load_names
 
 FILE = "mergewatch.db"
 # All cuts inside the last pages, and some that remove whole pages.
@@ -83,3 +83,16 @@ async def test_a_store_that_is_truncated_while_it_is_open(
             await store.close()
         assert found == groups
     assert errors
+
+
+async def test_a_store_that_is_replaced_while_it_is_open(tmp_path: Path) -> None:
+    store = await open_store(tmp_path)
+    await store.ensure_repository(WIDGETS)
+    shutil.copy(tmp_path / FILE, tmp_path / "copy")
+    (tmp_path / "copy").rename(tmp_path / FILE)
+    # What is written now would be lost.
+    with pytest.raises(StoreUnavailableError, match=f"{FILE} was replaced"):
+        await store.ensure_repository(GADGETS)
+    with pytest.raises(StoreUnavailableError, match=f"{FILE} was replaced"):
+        await store.find_repository(WIDGETS)
+    await store.close()

@@ -244,7 +244,11 @@ class Connections:
                 connection = connect(self.path, busy_seconds, kind)
                 self._of_thread.connection = connection
                 self._opened.append(connection)
-            return work(connection)
+            try:
+                return work(connection)
+            except sqlite3.Error as error:
+                _explain(error, connection)
+                raise
 
         return await asyncio.get_running_loop().run_in_executor(pool, run)
 
@@ -298,6 +302,7 @@ class _QuickReads:
             # The next read begins a new snapshot, in case this one is of no use.
             end_snapshot(self.connection)
             with translated_errors(self._path):
+                _explain(error, self.connection)
                 raise
 
     def _begin(self) -> None:
@@ -332,6 +337,12 @@ def find_schema_version(path: Path) -> int | None:
             return read_version(connection) or None
         finally:
             connection.close()
+
+
+def _explain(error: Exception, connection: sqlite3.Connection) -> None:
+    """Raise `StoreVersionError` if another release has changed the tables that a read expects."""
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+        require_version(connection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from indexing.errors import StoreVersionError
+from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
 from indexing.models.paging import Anchor
 from indexing.models.tests import HealthStatus, IdentityKey, TestMetrics, TestQuery
 from indexing.store import find_versions, open_store
@@ -249,6 +249,26 @@ async def test_a_process_whose_store_was_upgraded_by_another_release_writes_no_m
     with pytest.raises(StoreVersionError, match="Restart this process"):
         await store.ensure_repository(GADGETS)
     assert await store.find_repository(GADGETS) is None
+    await store.close()
+
+
+async def test_reads_of_tables_that_another_release_has_changed_are_unavailable(
+    tmp_path: Path,
+) -> None:
+    store = await open_store(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
+        connection.execute("ALTER TABLE repositories RENAME COLUMN default_branch TO branch")
+        connection.execute("ALTER TABLE quarantines RENAME COLUMN removed_at TO ended_at")
+        # As long as nobody has upgraded the store, this program is wrong.
+        with pytest.raises(StoreError, match="no such column") as failure:
+            await store.find_repository(WIDGETS)
+        assert not isinstance(failure.value, StoreUnavailableError)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with pytest.raises(StoreVersionError, match="Restart this process"):
+        await store.find_repository(WIDGETS)
+    # This one runs in a thread.
+    with pytest.raises(StoreVersionError, match="Restart this process"):
+        await store.get_status()
     await store.close()
 
 

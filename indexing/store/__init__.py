@@ -69,3 +69,16 @@ async def find_versions(place: Path | ElasticsearchPlace) -> StoreVersions | Non
 
     stored = find_schema_version(place / STORE_FILE)
     return None if stored is None else StoreVersions(stored, SCHEMA_VERSION)
+
+
+async def create_lost_parts(place: Path | ElasticsearchPlace) -> list[str]:
+    """Create the indices that were deleted from an existing store, empty; return their names.
+
+    Raises:
+        StoreError: the cluster cannot be used.
+    """
+    if not isinstance(place, ElasticsearchPlace):
+        return []
+    from indexing.store.elasticsearch.indices.setup import create_lost
+
+    return await create_lost(place.urls, prefix=place.prefix, api_key=place.api_key)

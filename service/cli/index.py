@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import asdict
 from datetime import timedelta
@@ -11,7 +12,7 @@ import click
 
 from indexing.clocks import utc_now
 from indexing.pruning import PruneRun
-from indexing.store import StoreVersions, name_backend, recorded_prune
+from indexing.store import StoreVersions, create_lost_parts, name_backend, recorded_prune
 from indexing.store.interface import PruneCount, Store, StoreStatus
 from service.cli.copies import backup, restore
 from service.cli.output import judging_steps, progress_meters
@@ -34,8 +35,19 @@ index.add_command(restore)
 
 @index.command()
 def create() -> None:
-    """Create the store if it is missing; upgrade an older one."""
-    with_store(lambda store: store.ping())
+    """Create the store if it is missing; upgrade an older one.
+
+    Indices that were deleted from a store in Elasticsearch are created again, empty.
+    """
+    settings = load_settings()
+    # Before the store is opened, which needs some of them.
+    for name in asyncio.run(create_lost_parts(settings.store)):
+        click.echo(
+            f"the index {name} was missing and is created again, empty: restore a snapshot of it,"
+            " or run `mergewatch index rebuild` for what can be computed from executions",
+            err=True,
+        )
+    with_store(lambda store: store.ping(), settings)
     click.echo("the store is ready", err=True)
 
 

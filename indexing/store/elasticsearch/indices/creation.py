@@ -15,13 +15,37 @@ _MISSING: Final = 404
 _THERE_ALREADY: Final = "resource_already_exists_exception"
 
 
-async def create_missing(connection: Connection, layout: Layout) -> None:
-    """Create missing fixed indices, such as those that an earlier layout did not have."""
-    for name in layout.fixed:
-        target = f"/{name}/_settings?filter_path=*.settings.index.uuid"
-        answer = await connection.request("GET", target, allow={_MISSING}, timeouts=WRITING)
-        if not answer or "error" in answer:
-            await create_index(connection, name)
+async def create_missing(connection: Connection, layout: Layout) -> list[str]:
+    """Create missing fixed indices, such as those that an earlier layout did not have.
+
+    Returns their names.
+    """
+    missing = [name for name in layout.fixed if not await exists(connection, name)]
+    for name in missing:
+        await create_index(connection, name)
+    return missing
+
+
+async def create_missing_generation(connection: Connection, layout: Layout, name: str) -> list[str]:
+    """Create the index of that generation, which readers use, if the search index has none.
+
+    Returns its name if it was missing, and not only its alias.
+    """
+    alias, index = layout.identities, layout.identities_of(name)
+    if await exists(connection, alias):
+        return []
+    is_missing = not await exists(connection, index)
+    await create_index(connection, index)
+    actions = [{"add": {"index": index, "alias": alias}}]
+    await connection.request("POST", "/_aliases", {"actions": actions}, timeouts=WRITING)
+    return [index] if is_missing else []
+
+
+async def exists(connection: Connection, name: str) -> bool:
+    """Return whether there is an index or alias of that name."""
+    target = f"/{name}/_settings?filter_path=*.settings.index.uuid"
+    answer = await connection.request("GET", target, allow={_MISSING}, timeouts=WRITING)
+    return bool(answer) and "error" not in answer
 
 
 async def create_index(

@@ -6,10 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from indexing.errors import StoreVersionError
+from indexing.errors import StoreUnavailableError, StoreVersionError
 from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Connection
 from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state, version_error
-from indexing.store.elasticsearch.indices.creation import create_index
+from indexing.store.elasticsearch.indices.creation import (
+    create_index,
+    create_missing,
+    create_missing_generation,
+    exists,
+)
 from indexing.store.elasticsearch.indices.filling import restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, MIN_SERVER_MAJOR, Layout
 from indexing.store.elasticsearch.indices.templates import ensure_templates
@@ -68,6 +73,32 @@ async def find_version(
         return None
     version: int = document["version"]
     return version
+
+
+async def create_lost(urls: Sequence[str], *, prefix: str, api_key: str | None = None) -> list[str]:
+    """Create the missing indices of a store of this version, empty; return their names.
+
+    Only an operator may ask for this: while an index is missing, reads of it are unavailable.
+
+    Raises:
+        StoreUnavailableError: the index of tests is missing. An empty one would mean that all tests
+            were forgotten, and results of forgotten tests are deleted.
+    """
+    connection, layout = Connection(urls, api_key), Layout(prefix)
+    try:
+        document = await _find_store(connection, layout)
+        if document is None or document["version"] != LAYOUT_VERSION:
+            return []
+        if not await exists(connection, layout.tests):
+            raise StoreUnavailableError(
+                f"the index {layout.tests} is missing, and only a snapshot has what it contained"
+            )
+        await ensure_templates(connection, layout)
+        fixed = await create_missing(connection, layout)
+        generation = await create_missing_generation(connection, layout, document["identities"])
+        return fixed + generation
+    finally:
+        await connection.close()
 
 
 async def _find_store(connection: Connection, layout: Layout) -> dict[str, Any] | None:

@@ -109,7 +109,8 @@ class CodeHost:
         )
         if isinstance(found, Finding):
             decision = AccessDecision(found, now)
-            self._cache.keep(of_token if found is Finding.BAD_CREDENTIAL else name, decision)
+            place = of_token if found is Finding.BAD_CREDENTIAL else name
+            self._cache.keep(place, decision, known=known)
             return decision
         if found.limited:
             until = now + timedelta(seconds=found.seconds)

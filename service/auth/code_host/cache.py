@@ -50,7 +50,8 @@ class AccessCache:
 
     def __init__(self, backend: CacheBackend) -> None:
         self._backend = backend
-        # Two tables, so that a flood of made-up tokens does not evict grants.
+        # Two tables, so that a flood of made-up tokens evicts no grants, nor the refusals that came
+        # after a grant: the grant would count again while the host is down.
         self._grants: Lru[AccessDecision] = Lru(MAX_BYTES)
         self._refusals: Lru[AccessDecision] = Lru(MAX_BYTES)
 
@@ -80,14 +81,16 @@ class AccessCache:
             self._keep_here(name, shared)
         return self.find_here(name)
 
-    def keep(self, name: str, decision: AccessDecision) -> None:
-        """Cache a decision, in this process and for the others."""
-        self._keep_here(name, decision)
+    def keep(self, name: str, decision: AccessDecision, *, known: bool) -> None:
+        """Cache a decision, in this process and for the others; `known`: after a grant."""
+        self._keep_here(name, decision, known=known)
         seconds = OUTAGE_LIFETIME.total_seconds()
         self._backend.put(_cache_name(name), (), pack_decision(decision), seconds)
 
-    def _keep_here(self, name: str, decision: AccessDecision) -> None:
-        held = self._grants if decision.finding is Finding.READABLE else self._refusals
+    def _keep_here(self, name: str, decision: AccessDecision, *, known: bool = False) -> None:
+        is_grant = decision.finding is Finding.READABLE
+        follows_grant = known or self._grants.find(name) is not None
+        held = self._grants if is_grant or follows_grant else self._refusals
         deadline = time.monotonic() + OUTAGE_LIFETIME.total_seconds()
         held.keep(name, decision, _DECISION_SIZE, deadline)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis as Client
 
+from service.auth.code_host import cache
 from service.auth.code_host.decisions import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFETIME
 from service.config.settings import Settings
 from tests.builders import GADGETS, NOON
@@ -94,6 +95,24 @@ async def test_a_grant_does_not_come_back_after_a_refusal(
     host.saying = Saying(500)
     door.clock.now = NOON + GRANT_LIFETIME + REFUSAL_LIFETIME
     assert await status(door) == 503
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["hidden", "bad"])
+async def test_made_up_tokens_bring_no_grant_back_after_a_refusal(
+    tmp_path: Path, host: SourceHost, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    # Room for some ten decisions of each kind.
+    monkeypatch.setattr(cache, "MAX_BYTES", 20_000)
+    async for door in open_door(Settings(data_dir=tmp_path, host_api_url=host.base)):
+        assert await status(door) == 200
+        refused = revoke(host, known=known)
+        door.clock.now = NOON + GRANT_LIFETIME
+        assert await status(door) == refused
+        for number in range(20):
+            assert await status(door, f"made-up-{number}") == 403
+        host.saying = Saying(500)
+        door.clock.now = NOON + GRANT_LIFETIME + REFUSAL_LIFETIME
+        assert await status(door) == 503
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["hidden", "bad"])

@@ -47,9 +47,9 @@ KEEPALIVE_SECONDS: Final = 75.0
 DRAIN_SECONDS: Final = 2.0
 # How long the background tasks may take to end, while connections stay open and after that.
 TASKS_SECONDS: Final = 2.8
-# How long requests in progress may take after that. In all, this is less than the ten seconds that
-# orchestrators give.
-SHUTDOWN_SECONDS: Final = 7.0
+# How long requests in progress may take after that. In all, and with `FINISH_SECONDS` of
+# `service.ingest.limiter`, this is less than the ten seconds that orchestrators give.
+SHUTDOWN_SECONDS: Final = 6.0
 
 # How long after the start the pages of the dashboard are loaded, unless one is requested earlier.
 PAGES_AFTER_SECONDS: Final = 1.0

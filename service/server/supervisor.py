@@ -27,7 +27,7 @@ DEATHS_WINDOW_SECONDS: Final = 30.0
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
 
-# A worker gives its requests 10 seconds to finish, and those that were cancelled 7 more.
+# A worker gives its requests 10 seconds to finish, and those that were cancelled 6 more.
 STOP_SECONDS: Final = 25.0
 
 # The main function of a worker; its arguments are the lifeline and the worker's number.

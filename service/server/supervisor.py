@@ -204,10 +204,17 @@ def _fork(
 
 
 def _reap(workers: dict[int, _Running]) -> Iterator[tuple[int, _Running, int]]:
-    for pid in tuple(workers):
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            yield pid, workers.pop(pid), status
+    """Take note of all children that have ended; yield those that were workers.
+
+    As process 1 of a container, this process gets the children of workers that died, too.
+    """
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            if pid in workers:
+                yield pid, workers.pop(pid), status
 
 
 def _end(workers: dict[int, _Running]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import select
 import signal
+import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,6 +24,9 @@ from tests.service.processes import TIMEOUT
 
 # Long enough for many starts that fail, each of which takes a few milliseconds.
 WINDOW: Final = 2.0
+
+# PR_SET_CHILD_SUBREAPER, see prctl(2).
+_ADOPT_ORPHANS: Final = 36
 
 _context = multiprocessing.get_context("fork")
 
@@ -142,6 +149,49 @@ def test_the_service_ends_if_no_worker_can_be_forked() -> None:
         process.join(TIMEOUT)
         assert process.exitcode == 1
         assert len(os.read(deaths, 100)) == 1
+
+
+def serve_as_process_1(deaths: int) -> None:
+    """Supervise a worker that dies and leaves a child behind, which then ends.
+
+    As process 1 of a container does, the supervisor adopts such orphans. The worker writes the id
+    of the child to `deaths`, and its replacement another byte.
+    """
+    ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
+    is_first = True
+
+    def run(lifeline: int, number: int) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+        if not is_first:
+            os.write(deaths, b"x")
+            select.select([lifeline], [], [])
+            return
+        child = os.fork()
+        if child:
+            os.write(deaths, struct.pack("i", child))
+            os.kill(os.getpid(), signal.SIGKILL)
+        select.select([lifeline], [], [], TIMEOUT)
+
+    def on_death(_: int) -> None:
+        nonlocal is_first
+        is_first = False
+
+    supervisor.supervise(1, run, on_death=on_death)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets any process adopt orphans")
+def test_orphans_of_a_dead_worker_leave_no_zombies() -> None:
+    with running(serve_as_process_1) as (process, deaths):
+        (orphan,) = struct.unpack("i", os.read(deaths, 4))
+        assert os.read(deaths, 1) == b"x"
+        os.kill(orphan, signal.SIGKILL)
+        # It stays a zombie until somebody takes note of its end.
+        deadline = time.monotonic() + TIMEOUT
+        while Path(f"/proc/{orphan}").exists():
+            assert time.monotonic() < deadline, "a zombie is left"
+            time.sleep(0.01)
+        assert stop(process) == 0
 
 
 def test_the_pause_grows_with_each_start_that_fails_and_ends_with_a_success() -> None:

@@ -12,7 +12,7 @@ from indexing.fairness import acquire_within
 from indexing.lru import Lru
 from indexing.names import RepositoryName
 from service.auth.code_host.cache import AccessCache, Names
-from service.auth.code_host.client import CodeHostClient, warn_unavailable
+from service.auth.code_host.client import CodeHostClient
 from service.auth.code_host.decisions import (
     UNAVAILABLE_WAIT_SECONDS,
     AccessDecision,
@@ -36,8 +36,6 @@ SLOT_SECONDS: Final = 0.5
 # (`service.middleware.fair_queue`), so that a slow host does not block clients with a key.
 MAX_WAITING: Final = 48
 MAX_WAITING_UNKNOWN: Final = 36
-# How often the log says that there is no room: anybody can make up tokens as fast as they like.
-NO_ROOM_LOGGED_EVERY: Final = 10.0
 
 _LIMITED_BYTES: Final = 4 * 1024 * 1024
 
@@ -62,7 +60,6 @@ class CodeHost:
         self._slots_for_unknown = asyncio.Semaphore(MAX_CONCURRENT_UNKNOWN)
         self._failures = 0
         self._breaker_open_until = 0.0
-        self._no_room_logged_at = float("-inf")
         self._limited: Lru[datetime] = Lru(_LIMITED_BYTES)
 
     @classmethod
@@ -135,10 +132,7 @@ class CodeHost:
 
     def _refuse_for_room(self) -> HostUnavailable:
         """Return the refusal of a check that would wait too long for the host."""
-        now = time.monotonic()
-        if now - self._no_room_logged_at >= NO_ROOM_LOGGED_EVERY:
-            self._no_room_logged_at = now
-            warn_unavailable("too many requests to it are in progress")
+        self._client.warn_unavailable("too many requests to it are in progress")
         return HostUnavailable(UNAVAILABLE_WAIT_SECONDS)
 
     async def _request(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from importlib.metadata import version
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,6 +29,8 @@ TOTAL_SECONDS: Final = 1.5
 CONNECT_SECONDS: Final = 0.5
 # The description of a repository takes about 20 KB.
 MAX_ANSWER_BYTES: Final = 256 * 1024
+# How often a reason is logged: anybody can make up tokens as fast as they like.
+LOGGED_EVERY: Final = 10.0
 
 _HEADERS: Final = {
     "Accept": "application/vnd.github+json",
@@ -39,19 +42,6 @@ _HEADERS: Final = {
 _log = logging.getLogger(__name__)
 
 
-def warn_unavailable(reason: str) -> None:
-    """Log why there is no decision about a token."""
-    _log.warning("code host unavailable", extra={"reason": reason})
-
-
-def _explain(answer: CodeHostResponse, found: HostUnavailable) -> str:
-    """Return what was wrong with the response, of which only the status may be logged."""
-    if found.limited:
-        return f"the rate limit of the token is used up, status {answer.status}"
-    what = ", but no description of a repository" if answer.status == 200 else ""
-    return f"status {answer.status}{what}"
-
-
 class CodeHostClient:
     """The client of one host. It sends tokens to the base URL only, and puts them in no message."""
 
@@ -60,6 +50,8 @@ class CodeHostClient:
         self._base = urlsplit(base_url)
         self._session = session
         self._clock = clock
+        # When each reason was logged last.
+        self._logged: dict[str, float] = {}
 
     @classmethod
     def open(cls, base_url: str, clock: Clock) -> CodeHostClient:
@@ -80,6 +72,13 @@ class CodeHostClient:
         """Close the connections."""
         await self._session.close()
 
+    def warn_unavailable(self, reason: str) -> None:
+        """Log why there is no decision about a token, unless it was logged a moment ago."""
+        now = time.monotonic()
+        if now - self._logged.get(reason, float("-inf")) >= LOGGED_EVERY:
+            self._logged[reason] = now
+            _log.warning("code host unavailable", extra={"reason": reason})
+
     async def find(
         self, token: str, repository: RepositoryName
     ) -> Finding | HostUnavailable | None:
@@ -98,10 +97,10 @@ class CodeHostClient:
                     found = judge(answer, found, self._clock())
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             # Not the error's text, which may contain what was sent.
-            warn_unavailable(type(error).__name__)
+            self.warn_unavailable(type(error).__name__)
             return None
         if isinstance(found, HostUnavailable):
-            warn_unavailable(_explain(answer, found))
+            self.warn_unavailable(_explain(answer, found))
         # A redirect to another host, or a second redirect, proves no access.
         return Finding.HIDDEN if isinstance(found, Moved) else found
 
@@ -126,3 +125,11 @@ class CodeHostClient:
         here = (found.scheme, found.netloc) in {origin, ("", "")}
         path = f"{self._base.path}/repositories/{moved.repository_id}"
         return here and (found.path, found.query) == (path, "")
+
+
+def _explain(answer: CodeHostResponse, found: HostUnavailable) -> str:
+    """Return what was wrong with the response, of which only the status may be logged."""
+    if found.limited:
+        return f"the rate limit of the token is used up, status {answer.status}"
+    what = ", but no description of a repository" if answer.status == 200 else ""
+    return f"status {answer.status}{what}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.auth.code_host import access, client
+from service.auth.code_host import client
 from service.auth.code_host.access import (
     MAX_CONCURRENT_UNKNOWN,
     MAX_CONSECUTIVE_FAILURES,
@@ -319,7 +319,7 @@ async def test_made_up_tokens_leave_slots_for_those_that_were_valid(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("WARNING")
-    monkeypatch.setattr(access, "NO_ROOM_LOGGED_EVERY", float("inf"))
+    monkeypatch.setattr(client, "LOGGED_EVERY", float("inf"))
     # A long timeout, so that on any machine only this test releases the held requests.
     monkeypatch.setattr(client, "TOTAL_SECONDS", 60.0)
     settings = Settings(data_dir=tmp_path, host_api_url=host.base)

@@ -14,16 +14,13 @@ _MAX_LENGTH: Final = 1_000
 SECURE_NAME: Final = "__Host-mergewatch"
 
 
-def read_session_cookie(request: BaseRequest) -> str:
-    """Return the value of the session cookie, which may be forged; empty if it has none.
+def read_session_cookies(request: BaseRequest) -> list[str]:
+    """Return the values of the session cookies, which may be forged, in the order of `sent_names`.
 
     A value that is not canonical base64 is ignored, so each session has exactly one value.
     """
-    for name in sent_names(request):
-        value = request.cookies[name]
-        if value and len(value) <= _MAX_LENGTH and _is_canonical(value):
-            return value
-    return ""
+    values = [request.cookies[name] for name in sent_names(request)]
+    return [each for each in values if 0 < len(each) <= _MAX_LENGTH and _is_canonical(each)]
 
 
 def sent_names(request: BaseRequest) -> list[str]:

@@ -23,7 +23,7 @@ from service.http.methods import READS
 from service.http.raw_response import RawResponse, takes_raw_response, write_head
 from service.http.response_headers import RESPONSE_HEADERS
 from service.http.sender import SENDER
-from service.http.session_cookie import read_session_cookie
+from service.http.session_cookie import read_session_cookies
 from service.http.targets import MONITORING, SHORT_TARGET, UI_PREFIX, is_too_long
 from service.middleware.fair_queue import FairQueue, OverloadedError
 from service.middleware.layer import Handler
@@ -186,7 +186,7 @@ class AdmissionControl:
         All sessions of a principal share that queue, because anybody who can begin one session can
         begin many.
         """
-        self._note(hash(read_session_cookie(request)), hash(principal))
+        self._note(hash(_read_cookies(request)), hash(principal))
 
     def _note(self, credential: int, tenant: int) -> None:
         verified, now = self._verified.find(credential), time.monotonic()
@@ -231,8 +231,13 @@ def _read_credential(request: BaseRequest) -> str:
     # Cookies are credentials of the dashboard alone: the API does not look at them. A page whose
     # path is spelled in another way waits in the shared queue.
     if request.raw_path.startswith(UI_PREFIX):
-        return read_session_cookie(request)
+        return _read_cookies(request)
     return _read_authorization(request)
+
+
+def _read_cookies(request: BaseRequest) -> str:
+    # All of them: which one holds the session is not known here.
+    return " ".join(read_session_cookies(request))
 
 
 def _read_authorization(request: BaseRequest) -> str:

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,7 +24,7 @@ from service.http.session_cookie import (
     SECURE_NAME,
     cookie_name,
     is_loopback,
-    read_session_cookie,
+    read_session_cookies,
     sent_names,
 )
 
@@ -85,10 +86,13 @@ class Sessions:
         return Session(secrets.token_hex(_SECRET_BYTES), self._clock(), key_id, ticket)
 
     def read(self, request: web.Request) -> Session | None:
-        """Return the session of a request; None if it has no valid cookie or the session ended."""
-        cookie = read_session_cookie(request)
-        if not cookie:
-            return None
+        """Return the session of a request; None if it has no valid cookie or the session ended.
+
+        Of two valid cookies, the one for HTTPS alone counts.
+        """
+        return next(filter(None, map(self._decrypt, read_session_cookies(request))), None)
+
+    def _decrypt(self, cookie: str) -> Session | None:
         try:
             content = self._fernet.decrypt_at_time(
                 cookie, int(LIFETIME.total_seconds()), int(self._clock().timestamp())
@@ -99,15 +103,16 @@ class Sessions:
         return Session(form_secret, datetime.fromisoformat(since), *credential)
 
     def write(self, request: web.Request, response: web.StreamResponse, session: Session) -> None:
-        """Set the session cookie."""
+        """Set the session cookie, in place of those that the request has."""
         # Processes of an earlier release read cookies of three parts.
         ticket = [] if session.ticket is None else [session.ticket]
         content = orjson.dumps(
             [session.form_secret, session.since.isoformat(), session.key_id, *ticket]
         )
         cookie = self._fernet.encrypt_at_time(content, int(session.since.timestamp()))
+        name = cookie_name(request)
         response.set_cookie(
-            cookie_name(request),
+            name,
             cookie.decode(),
             max_age=int(LIFETIME.total_seconds()),
             path="/",
@@ -115,10 +120,15 @@ class Sessions:
             httponly=True,
             samesite="Lax",
         )
+        _delete(response, [each for each in sent_names(request) if each != name])
 
     def remove(self, request: web.Request, response: web.StreamResponse) -> None:
         """Delete the session cookies of a request."""
-        for name in sent_names(request):
-            response.del_cookie(
-                name, path="/", secure=name == SECURE_NAME, httponly=True, samesite="Lax"
-            )
+        _delete(response, sent_names(request))
+
+
+def _delete(response: web.StreamResponse, names: Iterable[str]) -> None:
+    for name in names:
+        response.del_cookie(
+            name, path="/", secure=name == SECURE_NAME, httponly=True, samesite="Lax"
+        )

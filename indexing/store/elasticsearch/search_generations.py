@@ -118,7 +118,12 @@ async def _move_alias(cluster: Cluster, serving: str, *actions: Mapping[str, Any
     """
     removal = {"remove": {**_alias_of(cluster, serving), "must_exist": True}}
     return await cluster.connection.request(
-        "POST", "/_aliases", {"actions": [removal, *actions]}, allow={_MISSING}, timeouts=WRITING
+        "POST",
+        "/_aliases",
+        {"actions": [removal, *actions]},
+        allow={_MISSING},
+        timeouts=WRITING,
+        needs="acknowledged",
     )
 
 

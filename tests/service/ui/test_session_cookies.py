@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
@@ -75,6 +76,8 @@ async def test_a_proxy_that_changes_the_host_does_not_make_the_cookie_one_of_pla
         cookie = signed.headers["Set-Cookie"]
         assert cookie.startswith("__Host-mergewatch=")
         assert "Secure" in cookie
+        # That of the form to sign in, which seemed to come over plain HTTP, is gone.
+        assert {*client.cookies} == {"__Host-mergewatch"}
         kept = dict(client.cookies)
         assert (await client.get("/ui/")).status == 200
         fields = {"csrf": await client.proof("/ui/")}
@@ -85,6 +88,19 @@ async def test_a_proxy_that_changes_the_host_does_not_make_the_cookie_one_of_pla
         await door.store.revoke_key("proxied", NOON)
         ended = await client.get("/ui/")
         assert (ended.status, "__Host-mergewatch" in client.cookies) == (303, False)
+
+
+async def test_a_cookie_that_cannot_be_read_hides_no_other_one(stack: Settings) -> None:
+    public_url = "https://ci.example"
+    async for door in open_door(replace(stack, public_url=public_url)):
+        door.key = await door.add_key(key_id="beside")
+        client = Client(door)
+        # Of another service, or from before the secret changed.
+        client.cookies["__Host-mergewatch"] = base64.urlsafe_b64encode(bytes(96)).decode()
+        fields = {"csrf": await client.proof(), "key": door.key}
+        signed = await client.post("/ui/sign-in", fields, Origin=public_url)
+        assert signed.status == 303
+        assert (await client.get("/ui/")).status == 200
 
 
 @pytest.mark.parametrize("view", ["", "?test_name=a.b&sort=test_name"])

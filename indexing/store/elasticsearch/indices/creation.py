@@ -37,7 +37,8 @@ async def create_missing_generation(connection: Connection, layout: Layout, name
     is_missing = not await exists(connection, index)
     await create_index(connection, index)
     actions = [{"add": {"index": index, "alias": alias}}]
-    await connection.request("POST", "/_aliases", {"actions": actions}, timeouts=WRITING)
+    body = {"actions": actions}
+    await connection.request("POST", "/_aliases", body, timeouts=WRITING, needs="acknowledged")
     return [index] if is_missing else []
 
 
@@ -45,7 +46,7 @@ async def exists(connection: Connection, name: str) -> bool:
     """Return whether there is an index or alias of that name."""
     target = f"/{name}/_settings?filter_path=*.settings.index.uuid"
     answer = await connection.request("GET", target, allow={_MISSING}, timeouts=WRITING)
-    return bool(answer) and "error" not in answer
+    return any(isinstance(each, dict) and "settings" in each for each in answer.values())
 
 
 async def create_index(
@@ -62,7 +63,12 @@ async def create_index(
         body["settings"] = settings
     try:
         answer = await connection.request(
-            "PUT", f"/{name}", body, allow={_BAD_REQUEST}, timeouts=WRITING
+            "PUT",
+            f"/{name}",
+            body,
+            allow={_BAD_REQUEST},
+            timeouts=WRITING,
+            needs="acknowledged",
         )
     except StoreUnavailableError as failure:
         raise StoreUnavailableError(f"the index {name} cannot be created: {failure}") from failure

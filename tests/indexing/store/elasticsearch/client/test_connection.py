@@ -162,7 +162,7 @@ async def test_one_of_several_searches_that_is_refused_for_a_moment_is_repeated(
 async def test_several_searches_that_stay_refused_are_unavailable_in_time(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "READING", Timeouts(total=0.3, attempt=0.3))
+    monkeypatch.setattr(client, "READING", Timeouts(total=2.0, attempt=2.0))
     nodes.say(lambda: json_response(b'{"responses": [%s]}' % REFUSED))
     async with nodes.connect() as connection:
         with pytest.raises(StoreUnavailableError, match="answers 429"):

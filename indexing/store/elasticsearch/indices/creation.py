@@ -7,11 +7,11 @@ from typing import Any, Final
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.client.failures import describe, type_of
+from indexing.store.elasticsearch.indices.existing import exists
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.templates import choose_replicas
 
 _BAD_REQUEST: Final = 400
-_MISSING: Final = 404
 _THERE_ALREADY: Final = "resource_already_exists_exception"
 
 
@@ -40,13 +40,6 @@ async def create_missing_generation(connection: Connection, layout: Layout, name
     body = {"actions": actions}
     await connection.request("POST", "/_aliases", body, timeouts=WRITING, needs="acknowledged")
     return [index] if is_missing else []
-
-
-async def exists(connection: Connection, name: str) -> bool:
-    """Return whether there is an index or alias of that name."""
-    target = f"/{name}/_settings?filter_path=*.settings.index.uuid"
-    answer = await connection.request("GET", target, allow={_MISSING}, timeouts=WRITING)
-    return any(isinstance(each, dict) and "settings" in each for each in answer.values())
 
 
 async def create_index(

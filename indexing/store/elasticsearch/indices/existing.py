@@ -1,14 +1,26 @@
-"""Lists and deletes existing indices."""
+"""Finds, lists and deletes existing indices."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
+
+_MISSING: Final = 404
+# One setting that each index has.
+_UUID: Final = "_settings?filter_path=*.settings.index.uuid"
+
+
+async def exists(connection: Connection, name: str) -> bool:
+    """Return whether there is an index or alias of that name."""
+    target = f"/{name}/{_UUID}"
+    answer = await connection.request("GET", target, allow={_MISSING}, timeouts=WRITING)
+    return any(isinstance(each, dict) and "settings" in each for each in answer.values())
 
 
 async def list_indices(connection: Connection, pattern: str) -> list[str]:
     """Return the sorted names of the indices that match the pattern, or that its alias names."""
-    target = f"/{pattern}/_settings?filter_path=*.settings.index.uuid"
-    return sorted(await connection.request("GET", target, timeouts=WRITING))
+    return sorted(await connection.request("GET", f"/{pattern}/{_UUID}", timeouts=WRITING))
 
 
 async def delete_index(connection: Connection, name: str) -> None:

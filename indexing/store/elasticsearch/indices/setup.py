@@ -13,8 +13,8 @@ from indexing.store.elasticsearch.indices.creation import (
     create_index,
     create_missing,
     create_missing_generation,
-    exists,
 )
+from indexing.store.elasticsearch.indices.existing import exists
 from indexing.store.elasticsearch.indices.filling import restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, MIN_SERVER_MAJOR, Layout
 from indexing.store.elasticsearch.indices.templates import ensure_templates

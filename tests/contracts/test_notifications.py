@@ -1,4 +1,4 @@
-"""Webhooks, the notifications in their outboxes, and the lease of the sender."""
+"""Webhooks, and the notifications in their outboxes."""
 
 from __future__ import annotations
 
@@ -387,18 +387,3 @@ async def test_an_outbox_goes_with_its_webhook_and_with_retention(
     await store.remove_webhook(WIDGETS, webhook.id)
     assert await outbox(store, webhook) == []
     assert await store.drop_orphans() == 0
-
-
-async def test_one_owner_holds_a_lease_until_it_ends(store: Store) -> None:
-    assert await store.hold_lease("a", "first", NOON, after(minutes=1))
-    assert not await store.hold_lease("a", "second", NOON, after(minutes=1))
-    assert await store.hold_lease("b", "second", NOON, after(minutes=1))
-    assert await store.hold_lease("a", "first", after(seconds=30), after(seconds=90))
-    assert not await store.hold_lease("a", "second", after(seconds=80), after(minutes=9))
-    assert await store.hold_lease("a", "second", after(seconds=90), after(minutes=9))
-    await store.release_lease("a", "first")
-    assert not await store.hold_lease("a", "first", after(minutes=2), after(minutes=9))
-    await store.release_lease("a", "second")
-    # A wrong clock makes the lease far too long; another owner can still take it.
-    assert await store.hold_lease("a", "first", after(minutes=2), after(days=9))
-    assert await store.hold_lease("a", "second", after(minutes=3), after(minutes=9))

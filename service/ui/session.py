@@ -23,7 +23,6 @@ from indexing.clocks import Clock
 from service.http.session_cookie import (
     SECURE_NAME,
     cookie_name,
-    is_loopback,
     read_session_cookies,
     sent_names,
 )
@@ -116,7 +115,7 @@ class Sessions:
             cookie.decode(),
             max_age=int(LIFETIME.total_seconds()),
             path="/",
-            secure=not is_loopback(request),
+            secure=name == SECURE_NAME,
             httponly=True,
             samesite="Lax",
         )

@@ -12,6 +12,9 @@ from typing import Final
 from indexing.errors import InvalidValueError
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# The first and the last moment that a `datetime` can be.
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
 HOUR_MICROSECONDS: Final = 3_600_000_000
 DAY_MICROSECONDS: Final = 24 * HOUR_MICROSECONDS
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -15,14 +15,14 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from indexing.ingest.compression import GZIP_MAGIC
 from indexing.junit.cases import RefusedCase, ReportCase, ReportError
 from indexing.junit.reader import ByteStream, read_report
-from indexing.timestamps import from_microseconds
+from indexing.timestamps import EARLIEST, LATEST, from_microseconds
 
 # A report up to this size stays in memory between the two readings; nearly all reports do.
 SMALL_REPORT_BYTES: Final = 8 * 1024 * 1024
@@ -36,9 +36,6 @@ KEPT_CASES: Final = 20_000
 REPORT_MAX_CASES: Final = 5_000_000
 
 _CENSUS_SHARDS: Final = 64
-
-_FIRST: Final = datetime.min.replace(tzinfo=UTC)
-_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 _Case = ReportCase | RefusedCase
@@ -134,7 +131,7 @@ def read_file_time(nanoseconds: int) -> datetime:
     try:
         return from_microseconds(nanoseconds // 1000)
     except OverflowError:
-        return _LAST if nanoseconds > 0 else _FIRST
+        return LATEST if nanoseconds > 0 else EARLIEST
 
 
 class _HashedStream:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 from indexing.timestamps import (
     DAY_MICROSECONDS,
+    EARLIEST,
     HOUR_MICROSECONDS,
+    LATEST,
     from_microseconds,
     to_microseconds,
 )
@@ -31,8 +33,8 @@ _WITHIN_A_DAY: Final = (
     *(hours * HOUR_MICROSECONDS for hours in (1, 2, 3, 6, 12)),
 )
 _STEPS: Final = (1, 2, 5)
-_FIRST: Final = to_microseconds(datetime.min.replace(tzinfo=UTC))
-_LAST: Final = to_microseconds(datetime.max.replace(tzinfo=UTC))
+_FIRST: Final = to_microseconds(EARLIEST)
+_LAST: Final = to_microseconds(LATEST)
 
 
 @dataclass(frozen=True, slots=True)

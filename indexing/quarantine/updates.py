@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from indexing.health.window import day_of, end_of_day
 from indexing.models.repositories import Repository
 from indexing.quarantine.decision import JudgedState, explain_quarantine
+from indexing.timestamps import EARLIEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class QuarantineUpdate:
 
 
 # A store of an earlier release may hold results of the first year.
-_FIRST_DAY: Final = day_of(datetime.min.replace(tzinfo=UTC))
+_FIRST_DAY: Final = day_of(EARLIEST)
 
 UpdateSteps = Generator[datetime, JudgedState, QuarantineUpdate]
 

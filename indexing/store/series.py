@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
@@ -18,7 +18,7 @@ from indexing.models.quarantines import ChangeAction, QuarantineChangeKey, Quara
 from indexing.models.tests import HealthStatus
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts, Stat, TestStat
 from indexing.store.interface import Reader
-from indexing.timestamps import EPOCH
+from indexing.timestamps import EPOCH, LATEST
 
 # The series that count tests at the end of each day, with the health that they count; None counts
 # all tests.
@@ -43,7 +43,6 @@ _CHANGES_A_PAGE: Final = 500
 # The time limit for counting quarantines: it reads all changes since the first day, which may be
 # any number.
 _SECONDS: Final = 5.0
-_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 # Counts the tests by their health, as `Reader.count_health` does.
 CountHealth = Callable[[DayQuery], Awaitable[HealthCounts]]
@@ -236,4 +235,4 @@ def _midnight(day: int) -> datetime:
     try:
         return EPOCH + timedelta(days=day)
     except OverflowError:
-        return _LAST
+        return LATEST

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from indexing.timestamps import format_timestamp, from_microseconds
+from indexing.timestamps import EARLIEST, format_timestamp, from_microseconds
 from service.auth.api_keys import make_key, make_key_id
 from service.cli.demo_dates import ExampleEvents, move_reports, read_events
 from service.cli.output import print_count, progress_meters
@@ -166,7 +166,7 @@ async def _choose_end(store: Store, events: ExampleEvents) -> datetime:
 
 async def _find_newest(store: Store) -> EventKey | None:
     """Return the key of the newest example event in the store."""
-    query = EventQuery(_EVENTS, datetime.min.replace(tzinfo=UTC), utc_now() + _DEFAULT_RANGE)
+    query = EventQuery(_EVENTS, EARLIEST, utc_now() + _DEFAULT_RANGE)
     rows = (await store.list_events(query, Anchor(), 1)).rows
     return EventKey(from_microseconds(rows[0].received_microseconds), rows[0].id) if rows else None
 

@@ -13,13 +13,13 @@ import hmac
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final, Generic, TypeVar
 
 from indexing.errors import MergewatchError
 from indexing.names import RepositoryName
-from indexing.timestamps import from_microseconds, to_microseconds
+from indexing.timestamps import EARLIEST, from_microseconds, to_microseconds
 from service.schemas.limits import CURSOR_MAX_LENGTH
 
 K = TypeVar("K")
@@ -42,7 +42,6 @@ _TIME_RANGE: Final = struct.Struct(">qq")
 # RFC 4648, section 5.
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 # The bytes that base64, the flags, the store and the MAC leave for the key of a row. Cursors
 # with a time range have 16 bytes more, but the keys of those lists have at most 24.
@@ -88,7 +87,7 @@ class TimeRange:
         if end is None:
             end = latest if start is None else max(latest, start)
         if start is None:
-            start = end - length if end - _BEGINNING >= length else _BEGINNING
+            start = end - length if end - EARLIEST >= length else EARLIEST
         return cls(start, end)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from indexing.health.window import day_number, day_of
@@ -31,11 +30,16 @@ from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.store.elasticsearch.repositories import find_repository
 from indexing.store.elasticsearch.tests import is_test_known
-from indexing.timestamps import DAY_MICROSECONDS, from_microseconds, moment_or_none, to_microseconds
+from indexing.timestamps import (
+    DAY_MICROSECONDS,
+    EARLIEST,
+    LATEST,
+    from_microseconds,
+    moment_or_none,
+    to_microseconds,
+)
 
 _ORDER: Final = ("at", "place")
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
-_LAST: Final = datetime.max.replace(tzinfo=UTC)
 _ONE_STATE: Final = [HealthStatus.HEALTHY.value, HealthStatus.FLAKY.value]
 # The most transitions of one search, which has an aggregation for each of them.
 _ROWS_AT_ONCE: Final = 100
@@ -79,7 +83,7 @@ async def list_of_test(
 ) -> TestTransitions | None:
     if not await is_test_known(cluster, repository, test_id):
         return None
-    query = TransitionQuery(repository, _BEGINNING, _LAST, test_id=test_id)
+    query = TransitionQuery(repository, EARLIEST, LATEST, test_id=test_id)
     page = await list_transitions(cluster, query, Anchor(), MAX_OF_TEST)
     routing = routing_of(repository)
     filters = [

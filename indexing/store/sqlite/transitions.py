@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from indexing.health.window import day_number
@@ -28,11 +27,16 @@ from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, NO_PULL_NUMBER
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.rollups import find_default_branch
 from indexing.store.sqlite.tests import find_test
-from indexing.timestamps import DAY_MICROSECONDS, from_microseconds, moment_or_none, to_microseconds
+from indexing.timestamps import (
+    DAY_MICROSECONDS,
+    EARLIEST,
+    LATEST,
+    from_microseconds,
+    moment_or_none,
+    to_microseconds,
+)
 
 _ORDER: Final = ("c.at", "c.identity_id")
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
-_LAST: Final = datetime.max.replace(tzinfo=UTC)
 _FAILED: Final = CONCLUSION_NUMBERS[Conclusion.FAILED]
 _COLUMNS: Final = (
     "c.at, c.identity_id, t.test_id, t.test_name, i.pipeline_name, i.job_name, c.previous,"
@@ -101,7 +105,7 @@ def list_of_test(
     test = find_test(connection, repository, test_id)
     if test is None:
         return None
-    query = TransitionQuery(repository, _BEGINNING, _LAST, test_id=test_id)
+    query = TransitionQuery(repository, EARLIEST, LATEST, test_id=test_id)
     page = list_transitions(connection, query, Anchor(), MAX_OF_TEST)
     (first,) = connection.execute(
         "SELECT min(at) FROM health_changes WHERE test = ? AND identity > 0", (test,)

@@ -269,7 +269,7 @@ def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
     headers = [*_EVERYWHERE]
     if route.method == "get":
         headers += PRIVATE
-    if route.tagged:
+    if route.is_tagged:
         headers.append("ETag")
     if isinstance(route, ListRoute):
         headers.append("Link")
@@ -296,7 +296,7 @@ def _operation(route: Route, converter: OpenAPIConverter) -> dict[str, Any]:
         statuses = (*statuses, 409)
     successes = {str(status): answer for status in route.statuses}
     operation["responses"] = {**successes, **_problems(statuses)}
-    if route.tagged:
+    if route.is_tagged:
         operation["responses"]["304"] = {
             "description": "Not modified: the cached response is current.",
             "headers": _header_references(headers),
@@ -314,7 +314,7 @@ def _parameters(route: Route, converter: OpenAPIConverter) -> list[dict[str, Any
         }
         for parameter in route.path
     ]
-    if route.tagged:
+    if route.is_tagged:
         parameters.append(dict(_IF_NONE_MATCH))
     if route.stream_type is not None:
         parameters.append(dict(_LAST_EVENT_ID))

@@ -60,7 +60,6 @@ LIST_EVENTS: Final = ListRoute(
     answer="EventPage",
     query=EventsQuery(),
     row_types=(NDJSON, CSV),
-    tagged=True,
 )
 AGGREGATE_EVENTS: Final = Route(
     operation=Operation.EVENT_AGGREGATE,
@@ -89,7 +88,6 @@ SEARCH_TESTS: Final = ListRoute(
     answer="TestPage",
     query=TestsQuery(),
     row_types=(NDJSON, CSV),
-    tagged=True,
 )
 GET_TEST: Final = Route(
     operation=Operation.TEST,
@@ -98,7 +96,6 @@ GET_TEST: Final = Route(
     summary="Get detailed information about a test",
     path=(OWNER, REPOSITORY_NAME, TEST_ID),
     answer="TestDetail",
-    tagged=True,
 )
 LIST_QUARANTINES: Final = ListRoute(
     operation=Operation.QUARANTINES,
@@ -108,7 +105,6 @@ LIST_QUARANTINES: Final = ListRoute(
     path=(OWNER, REPOSITORY),
     answer="Quarantines",
     query=QuarantinesQuery(),
-    tagged=True,
 )
 GET_QUARANTINE: Final = Route(
     operation=Operation.QUARANTINE,
@@ -117,7 +113,6 @@ GET_QUARANTINE: Final = Route(
     summary="Get a quarantined test",
     path=(OWNER, REPOSITORY, QUARANTINE_ID),
     answer="Quarantine",
-    tagged=True,
 )
 LIST_TEST_STATES: Final = ListRoute(
     operation=Operation.TEST_STATES,
@@ -127,7 +122,6 @@ LIST_TEST_STATES: Final = ListRoute(
     path=(OWNER, REPOSITORY),
     answer="TestStatePage",
     query=TestStatesQuery(),
-    tagged=True,
 )
 LIST_EXECUTIONS: Final = ListRoute(
     operation=Operation.EXECUTIONS,
@@ -138,7 +132,6 @@ LIST_EXECUTIONS: Final = ListRoute(
     answer="ExecutionPage",
     query=ExecutionsQuery(),
     row_types=(NDJSON, CSV),
-    tagged=True,
 )
 LIST_FAILURES: Final = ListRoute(
     operation=Operation.FAILURES,
@@ -148,7 +141,6 @@ LIST_FAILURES: Final = ListRoute(
     path=(OWNER, REPOSITORY, TEST_ID),
     answer="FailurePage",
     query=FailuresQuery(),
-    tagged=True,
 )
 GET_FAILURE: Final = Route(
     operation=Operation.FAILURE,
@@ -157,7 +149,6 @@ GET_FAILURE: Final = Route(
     summary="Get a failure of a test with its newest events",
     path=(OWNER, REPOSITORY, TEST_ID, FAILURE_ID),
     answer="FailureDetail",
-    tagged=True,
 )
 GET_TEST_HEALTH: Final = Route(
     operation=Operation.TEST_HEALTH,
@@ -167,7 +158,6 @@ GET_TEST_HEALTH: Final = Route(
     path=(OWNER, REPOSITORY, TEST_ID),
     answer="HealthReport",
     query=HealthQuery(),
-    tagged=True,
 )
 GET_STATS: Final = Route(
     operation=Operation.STATS,
@@ -177,7 +167,6 @@ GET_STATS: Final = Route(
     path=(OWNER, REPOSITORY, STAT),
     answer="Series",
     query=StatsQuery(),
-    tagged=True,
 )
 GROUP_TESTS: Final = Route(
     operation=Operation.GROUPS,
@@ -187,7 +176,6 @@ GROUP_TESTS: Final = Route(
     path=(OWNER, REPOSITORY),
     answer="TestGroups",
     query=GroupsQuery(),
-    tagged=True,
 )
 GET_TEST_STATS: Final = Route(
     operation=Operation.TEST_STATS,
@@ -197,7 +185,6 @@ GET_TEST_STATS: Final = Route(
     path=(OWNER, REPOSITORY, TEST_ID, TEST_STAT),
     answer="TestSeries",
     query=StatsQuery(),
-    tagged=True,
 )
 LIST_TRANSITIONS: Final = ListRoute(
     operation=Operation.TRANSITIONS,
@@ -207,7 +194,6 @@ LIST_TRANSITIONS: Final = ListRoute(
     path=(OWNER, REPOSITORY),
     answer="TransitionPage",
     query=TransitionsQuery(),
-    tagged=True,
 )
 LIST_TEST_TRANSITIONS: Final = Route(
     operation=Operation.TEST_TRANSITIONS,
@@ -216,7 +202,6 @@ LIST_TEST_TRANSITIONS: Final = Route(
     summary="List the newest changes of the health of a test",
     path=(OWNER, REPOSITORY, TEST_ID),
     answer="TestTransitions",
-    tagged=True,
 )
 LIST_RUNS: Final = ListRoute(
     operation=Operation.RUNS,
@@ -226,7 +211,6 @@ LIST_RUNS: Final = ListRoute(
     path=(OWNER, REPOSITORY),
     answer="RunPage",
     query=RunsQuery(),
-    tagged=True,
 )
 LIST_REPOSITORIES: Final = ListRoute(
     operation=Operation.REPOSITORIES,
@@ -236,7 +220,6 @@ LIST_REPOSITORIES: Final = ListRoute(
     path=(OWNER,),
     answer="RepositoryPage",
     query=RepositoriesQuery(),
-    tagged=True,
 )
 LIST_QUARANTINE_CHANGES: Final = ListRoute(
     operation=Operation.QUARANTINE_CHANGES,

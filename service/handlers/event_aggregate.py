@@ -10,10 +10,11 @@ from typing import Final
 from aiohttp import web
 
 from indexing.models.event_aggregates import Bars, EventAggregate, FacetValue, choose_bars
+from service.cache.answers import make_answer
 from service.context import CONTEXT, REPOSITORY
 from service.handlers.event_query import choose_received_range, make_query
 from service.handlers.parameters import read_parameters
-from service.http.raw_response import headers_of, respond_whole
+from service.middleware.response_cache import respond_uncached
 from service.schemas.compiled import compile_encoder
 from service.schemas.queries import EventAggregateQuery
 from service.schemas.responses import EventAggregateAnswer
@@ -78,4 +79,4 @@ async def aggregate_events(request: web.Request) -> web.StreamResponse:
     query = make_query(request[REPOSITORY], parameters, time_range)
     bars = choose_bars(query.received_from, query.received_to)
     found = await context.reader.aggregate_events(query, bars)
-    return respond_whole(request, headers_of(ignored=ignored), _encode(_Counted(found, bars)))
+    return respond_uncached(request, make_answer(_encode(_Counted(found, bars))), ignored=ignored)

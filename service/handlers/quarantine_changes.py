@@ -15,21 +15,27 @@ from marshmallow import ValidationError
 from indexing.errors import TooManyQuarantinesError
 from indexing.identifiers import derive_test_id, read_uuid
 from indexing.ingest.body_errors import BodyError
-from indexing.models.quarantines import Actor, ActorKind, QuarantineRequest
+from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import (
+    Actor,
+    ActorKind,
+    QuarantineChange,
+    QuarantineChangeKey,
+    QuarantineRequest,
+)
 from service.auth.principal import Principal
 from service.context import CONTEXT, PRINCIPAL, REPOSITORY
-from service.handlers.list_endpoint import ListEndpoint, open_list
+from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.path_params import QUARANTINE_ID
-from service.http.raw_response import headers_of, respond_whole
 from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
-from service.pagination.sort_keys import QUARANTINE_CHANGE_KEYS, pack_ends
+from service.middleware.response_cache import respond_uncached
+from service.pagination.sort_keys import QUARANTINE_CHANGE_KEYS
 from service.routes import ADD_QUARANTINE, LIST_QUARANTINE_CHANGES
 from service.schemas.bodies import QuarantineBody
 from service.schemas.compiled import compile_encoder
-from service.schemas.limits import DEFAULT_PER_PAGE
-from service.schemas.responses import AddedQuarantineAnswer, QuarantineChangesAnswer, Rows
+from service.schemas.responses import AddedQuarantineAnswer, QuarantineChangesAnswer
 
 LIST: Final = ListEndpoint(LIST_QUARANTINE_CHANGES, QUARANTINE_CHANGE_KEYS)
 
@@ -41,14 +47,17 @@ _encode_page: Final = compile_encoder(QuarantineChangesAnswer)
 async def list_changes(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/changes."""
     opened = open_list(request, LIST)
-    context = opened.context
-    per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
-    page = await context.reader.list_quarantine_changes(
-        opened.repository, context.clock(), opened.anchor, per_page
+
+    async def read(anchor: Anchor[QuarantineChangeKey], limit: int) -> Page[QuarantineChange]:
+        context = opened.context
+        return await context.reader.list_quarantine_changes(
+            opened.repository, context.clock(), anchor, limit
+        )
+
+    answer = await read_page(opened, LIST, read, _encode_page)
+    return respond_uncached(
+        request, answer, opened.links(answer.ends), ignored=opened.query.ignored
     )
-    ends = pack_ends(page, QUARANTINE_CHANGE_KEYS)
-    headers = headers_of(opened.links(ends), ignored=opened.query.ignored)
-    return respond_whole(request, headers, _encode_page(Rows(page.rows, len(page.rows), per_page)))
 
 
 async def add_quarantine(request: web.Request) -> web.Response:

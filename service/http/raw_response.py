@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from aiohttp import HttpVersion11
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.web import BaseRequest, Response, StreamResponse
+from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 
 from service.http.query_string import IGNORED_HEADER
@@ -29,13 +29,6 @@ PRIVATE: Final[Mapping[str, str]] = {
 
 # Names and values of header fields, in their order.
 Fields = Sequence[tuple[str, str]]
-
-
-def respond_whole(request: BaseRequest, headers: CIMultiDict[str], body: bytes) -> StreamResponse:
-    """Return a 200 with this body and these header fields."""
-    if takes_raw_response(request):
-        return RawResponse(write_head(headers, len(body)), body)
-    return Response(body=body, headers=headers)
 
 
 def write_head(

@@ -24,10 +24,10 @@ def _segment(parameter: re.Match[str]) -> str:
 class Route:
     """One operation. `answer` names a component of the OpenAPI document.
 
-    A response that is `tagged` has an entity tag. `media_types` are those of the request body, and
-    `body` is the schema of a JSON one. An operation that takes a body is a POST, unless `verb` says
-    otherwise. `statuses` are those of success; 204 has no body. `binary_answer` is a media type
-    other than JSON, `row_types` are those of a stream of all rows, `stream_type` of an endless one.
+    `media_types` are those of the request body, `body` is the schema of a JSON one. An operation
+    that takes a body is a POST, unless `verb` says otherwise. `statuses` are those of success; 204
+    has no body. `binary_answer` is a media type other than JSON, `row_types` are those of a stream
+    of all rows, `stream_type` of an endless one.
     """
 
     operation: Operation
@@ -44,7 +44,6 @@ class Route:
     binary_answer: str | None = None
     row_types: tuple[str, ...] = ()
     stream_type: str | None = None
-    tagged: bool = False
 
     @property
     def is_of_owner(self) -> bool:
@@ -55,6 +54,11 @@ class Route:
     def method(self) -> str:
         """The HTTP method in lower case."""
         return self.verb or ("post" if self.media_types else "get")
+
+    @property
+    def is_tagged(self) -> bool:
+        """Whether its JSON responses have an entity tag."""
+        return self.method == "get" and self.stream_type is None
 
     @property
     def path_pattern(self) -> str:

@@ -93,14 +93,14 @@ async def test_an_operation_documents_its_credential_and_all_its_statuses(
     paged = isinstance(route, ListRoute)
     assert found["security"] == [{"bearer": []}]
     refused = {"400", "403", "404", "409", "414", "417", "422", "429", "503"}
-    assert {*found["responses"]} == {"200", *refused} | ({"304"} if route.tagged else set())
+    assert {*found["responses"]} == {"200", *refused} | ({"304"} if route.is_tagged else set())
     asks = {p["name"] for p in found["parameters"] if p["in"] == "header"}
     streams = route.stream_type is not None
-    wanted = {"If-None-Match": route.tagged, "Last-Event-ID": streams}
+    wanted = {"If-None-Match": route.is_tagged, "Last-Event-ID": streams}
     assert asks == {name for name, is_there in wanted.items() if is_there}
     for status, response in found["responses"].items():
         assert ("Vary" in response["headers"]) == (status not in refused)
-        assert ("ETag" in response["headers"]) == (route.tagged and status not in refused)
+        assert ("ETag" in response["headers"]) == (route.is_tagged and status not in refused)
         assert "X-Request-Id" in response["headers"]
         assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
         assert ("Link" in response["headers"]) == (paged and status not in refused)
@@ -115,7 +115,7 @@ async def test_an_etag_is_required_where_every_response_has_one(
 ) -> None:
     headers = document["components"]["headers"]
     for route in READ_ROUTES:
-        if not route.tagged:
+        if not route.is_tagged:
             continue
         responses = operation(document, route.url)["responses"]
         required = {

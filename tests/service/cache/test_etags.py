@@ -8,7 +8,7 @@ from indexing.identifiers import derive_test_id
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import WIDGETS, after, load_names
 from tests.service.cache.quarantining import add
-from tests.service.front_door import QUARANTINES, SEARCH, TEST_STATES, TESTS, FrontDoor
+from tests.service.front_door import LOGS, QUARANTINES, SEARCH, TEST_STATES, TESTS, FrontDoor
 
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 
@@ -17,7 +17,14 @@ HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 async def test_a_client_with_the_current_response_gets_304(door: FrontDoor, method: str) -> None:
     await load_names(door.store, ["hinge"])
     quarantine = await add(door)
-    for target in (HINGE, QUARANTINES, f"{QUARANTINES}/{quarantine}", f"{SEARCH}?test_name=*"):
+    for target in (
+        HINGE,
+        QUARANTINES,
+        f"{QUARANTINES}/{quarantine}",
+        f"{QUARANTINES}/changes",
+        f"{SEARCH}?test_name=*",
+        f"{LOGS}/aggregate?received_from=2026-08-01T00:00:00Z&received_to=2026-08-08T00:00:00Z",
+    ):
         whole = await door.get(target, method=method)
         assert whole.status == 200
         for _ in range(2):

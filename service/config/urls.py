@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from marshmallow import ValidationError
+
+from indexing.loopback import is_loopback
 
 _PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._~/\-]*)?")
 
@@ -118,16 +119,8 @@ def _check_tls(options: Mapping[str, str]) -> None:
 def check_host_api_url(text: str) -> None:
     check_public_url(text)
     # The tokens of other people are sent there.
-    if urlsplit(text).scheme != "https" and not _is_loopback(text):
+    if urlsplit(text).scheme != "https" and not is_loopback(urlsplit(text).hostname or ""):
         raise ValidationError("must be an https URL, unless its host is this machine")
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_origins(origins: list[str]) -> None:

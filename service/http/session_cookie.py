@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp.web import BaseRequest
+
+from indexing.loopback import is_loopback
 
 # Cookies of this service have about 300 bytes; much longer ones are ignored.
 _MAX_LENGTH: Final = 1_000
@@ -29,7 +30,7 @@ def sent_names(request: BaseRequest) -> list[str]:
     A request with a `Host` on loopback may have both: a proxy may have replaced that header.
     """
     host, port = _split_host(request)
-    names = (SECURE_NAME, _plain_name(port)) if _is_loopback(host) else (SECURE_NAME,)
+    names = (SECURE_NAME, _plain_name(port)) if is_loopback(host) else (SECURE_NAME,)
     return [name for name in names if name in request.cookies]
 
 
@@ -39,16 +40,16 @@ def cookie_name(request: BaseRequest) -> str:
     Browsers accept a `__Host-` cookie over HTTPS only. On loopback, the name contains the port,
     because cookies are shared by all ports of a host.
     """
-    return _plain_name(_split_host(request)[1]) if is_loopback(request) else SECURE_NAME
+    return _plain_name(_split_host(request)[1]) if is_on_loopback(request) else SECURE_NAME
 
 
-def is_loopback(request: BaseRequest) -> bool:
+def is_on_loopback(request: BaseRequest) -> bool:
     """Whether the browser reaches the service on its own machine, where plain HTTP is safe.
 
     A proxy may set the address of the service as `Host`. Forms show the scheme in `Origin`.
     """
     scheme = request.headers.get("Origin", "").partition(":")[0] or forwarded_scheme(request)
-    return scheme != "https" and _is_loopback(_split_host(request)[0])
+    return scheme != "https" and is_loopback(_split_host(request)[0])
 
 
 def forwarded_scheme(request: BaseRequest) -> str:
@@ -65,13 +66,6 @@ def _is_canonical(text: str) -> bool:
     # The decoder skips characters that are not of its alphabet, and ignores bits at the end.
     try:
         return base64.urlsafe_b64encode(base64.urlsafe_b64decode(text)).decode() == text
-    except ValueError:
-        return False
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 

@@ -16,7 +16,7 @@ from service.context import CONTEXT
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
-from service.http.session_cookie import forwarded_scheme, is_loopback
+from service.http.session_cookie import forwarded_scheme, is_on_loopback
 from service.middleware.access import covers, identify
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import first, read_form
@@ -197,7 +197,7 @@ def _is_plain_and_remote(page: PageContext) -> bool:
     `Sec-Fetch-Site` over HTTPS and on loopback alone (https://www.w3.org/TR/fetch-metadata/).
     """
     request = page.request
-    if is_loopback(request):
+    if is_on_loopback(request):
         return False
     origin = request.headers.get("Origin")
     if origin is not None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable
-from ipaddress import ip_address
 from typing import Final
+
+from indexing.loopback import is_loopback
 
 # The size in bytes from which a body is compressed. A shorter one fits into a few packets anyway.
 LONG_BODY: Final = 16_384
@@ -21,15 +22,8 @@ GZIP: Final = "gzip"
 
 def is_worthwhile(hosts: Iterable[str]) -> bool:
     """Return whether any of these hosts is another machine."""
-    return not all(map(_is_local, hosts))
+    return not all(map(is_loopback, hosts))
 
 
 def compress(body: bytes) -> bytes:
     return gzip.compress(body, _LEVEL)
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

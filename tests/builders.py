@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ import orjson
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
 from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.models.executions import Conclusion, Execution, PullRequest, Run
+from indexing.models.notifications import Webhook, WebhookFormat
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from indexing.timestamps import format_timestamp
@@ -151,3 +153,12 @@ async def load_history(
             run, [(test, conclusion)], after(days=end - days), duration=duration
         )
     await store.write_results(WIDGETS, written)
+
+
+def make_webhook(
+    repository: RepositoryName = WIDGETS,
+    at: datetime = NOON,
+    style: WebhookFormat = WebhookFormat.STANDARD,
+) -> Webhook:
+    secret = b"s" * 24 if style is WebhookFormat.STANDARD else b""
+    return Webhook(uuid.uuid4(), repository, style, "https://hooks.example/a", secret, at)

@@ -21,32 +21,11 @@ from indexing.models.tests import HealthStatus, TestDetail, TestHealth, TestMeta
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount, Store
 from tests.builders import FOREIGN, NOON, PULL, WIDGETS, after, make_executions, make_run
+from tests.contracts.loading import detail, load
 
 _numbers = itertools.count()
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
-
-
-async def load(
-    store: Store,
-    run: Run,
-    *results: tuple[str, Conclusion],
-    at: float = 0,
-    repository: RepositoryName = WIDGETS,
-    **rest: object,
-) -> ExecutionCount:
-    """Load one report, so many hours after noon."""
-    await store.ensure_repository(repository)
-    executions = make_executions(run, results, after(hours=at), repository=repository, **rest)
-    count = await store.write_results(repository, {run: executions})
-    await store.refresh_tests(NOON)
-    return count
-
-
-async def detail(store: Store, name: str, repository: RepositoryName = WIDGETS) -> TestDetail:
-    found = await store.get_test(repository, derive_test_id(repository, name))
-    assert found is not None
-    return found
 
 
 async def test_executions_need_a_known_repository(store: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -25,7 +24,7 @@ from indexing.models.repositories import RepositoryChange
 from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
+from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run, make_webhook
 from tests.contracts.conftest import on_stores_and_one_cache
 
 pytestmark = on_stores_and_one_cache
@@ -34,15 +33,6 @@ P, F = Conclusion.PASSED, Conclusion.FAILED
 FLAKY, BROKEN = NotificationType.FLAKY, NotificationType.BROKEN
 RECOVERED, QUARANTINED = NotificationType.RECOVERED, NotificationType.QUARANTINED
 EXPIRING = NotificationType.EXPIRING
-
-
-def make_webhook(
-    repository: RepositoryName = WIDGETS,
-    at: datetime = NOON,
-    style: WebhookFormat = WebhookFormat.STANDARD,
-) -> Webhook:
-    secret = b"s" * 24 if style is WebhookFormat.STANDARD else b""
-    return Webhook(uuid.uuid4(), repository, style, "https://hooks.example/a", secret, at)
 
 
 class Runs:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -15,26 +14,14 @@ from indexing.models.quarantines import (
     Quarantine,
     QuarantineKey,
     QuarantineQuery,
-    QuarantineRequest,
     QuarantineSource,
 )
 from indexing.models.selections import ExecutionSelection
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import FOREIGN, NOON, WIDGETS, after, make_executions, make_run
+from tests.contracts.quarantining import add
 from tests.contracts.walking import a_few_times, walk_backwards, walk_forwards
-
-
-async def add(
-    store: Store,
-    test_name: str = "t",
-    at: datetime = NOON,
-    repository: RepositoryName = WIDGETS,
-    **rest: Any,
-) -> Quarantine:
-    request = QuarantineRequest(test_name, **({"reason": "flaps"} | rest))
-    quarantine, _ = await store.add_quarantine(repository, request, at)
-    return quarantine
 
 
 def ask(**filters: Any) -> QuarantineQuery:

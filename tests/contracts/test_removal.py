@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,32 +15,15 @@ from indexing.models.quarantines import QuarantineQuery, QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.models.tests import HealthStatus, TestQuery
-from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount, Store
 from tests.builders import GADGETS, NOON, PULL, WIDGETS, after, make_executions, make_run
-from tests.contracts.test_executions import detail, load
+from tests.contracts.loading import detail, load, of_run, state
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 MISDATED = ExecutionSelection(outside=accepted_times(NOON))
 FAR_FUTURE = datetime(2262, 4, 11, tzinfo=UTC)
 HOURS_TO_1970 = (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC) - NOON).total_seconds() / 3600
 HOURS_TO_2262 = (FAR_FUTURE - NOON).total_seconds() / 3600
-
-
-async def state(
-    store: Store, names: Sequence[str] = ("t", "u"), repository: RepositoryName = WIDGETS
-) -> list[Any]:
-    """Return everything that clients can see of these tests."""
-    page = await store.search_tests(TestQuery(repository, ("*",)), Anchor(), 100)
-    found = [await store.get_test(repository, derive_test_id(repository, name)) for name in names]
-    query = QuarantineQuery(repository, after(days=1))
-    quarantines = (await store.list_quarantines(query, Anchor(), None)).rows
-    records = [(q.key.id, q.test_name, q.reason, q.source, q.is_recovered) for q in quarantines]
-    return [page.rows, found, records]
-
-
-def of_run(run_id: str, **rest: Any) -> ExecutionSelection:
-    return ExecutionSelection(WIDGETS, run_id=run_id, **rest)
 
 
 async def test_an_undone_run_is_as_if_it_had_never_come(store: Store) -> None:

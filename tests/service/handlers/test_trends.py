@@ -21,8 +21,8 @@ from tests.builders import (
     make_executions,
     make_run,
 )
-from tests.contracts.test_auto_quarantine import load as load_results
-from tests.contracts.test_auto_quarantine import set_up
+from tests.contracts.quarantining import load as load_results
+from tests.contracts.quarantining import set_up
 from tests.service.front_door import TESTS, FrontDoor
 
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED

@@ -25,11 +25,10 @@ from service.middleware.health_gauges import HealthGauges
 from service.middleware.measured_store import StoreMetrics
 from service.middleware.outbox_gauges import OutboxGauges
 from service.middleware.quarantine_gauges import QuarantineGauges
-from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
-from tests.contracts.test_notifications import make_webhook
+from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run, make_webhook
 from tests.service.conftest import open_door
 from tests.service.front_door import Answer, FrontDoor, operations
-from tests.service.middleware.test_metrics import samples
+from tests.service.middleware.scraping import samples
 
 P, F = Conclusion.PASSED, Conclusion.FAILED
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from service.cache import redis
 from service.cache.redis import RedisBackend
@@ -28,10 +27,10 @@ from tests.service.front_door import (
     LOGS,
     QUARANTINES,
     ROOT,
-    Answer,
     FrontDoor,
     operations,
 )
+from tests.service.middleware.scraping import samples
 
 NAMES = tuple(operations())
 
@@ -40,17 +39,6 @@ NAMES = tuple(operations())
 async def counted(tmp_path: Path) -> AsyncIterator[FrontDoor]:
     async for opened in open_door(Settings(data_dir=tmp_path, metrics=True)):
         yield opened
-
-
-def samples(answer: Answer) -> dict[tuple[str, ...], float]:
-    """Return the values by metric name and label values."""
-    assert answer.status == 200
-    families = text_string_to_metric_families(answer.body.decode())
-    return {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in families
-        for sample in family.samples
-    }
 
 
 @pytest.mark.parametrize("stack", ["sqlite"], indirect=True)

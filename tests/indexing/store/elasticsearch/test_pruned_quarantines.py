@@ -14,7 +14,7 @@ from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import after
-from tests.contracts.test_auto_quarantine import LATER, listed, load, set_up
+from tests.contracts.quarantining import LATER, listed, load, set_up
 
 
 async def test_a_slot_that_is_written_after_it_was_read_is_read_again(

@@ -28,9 +28,8 @@ from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.indices.lease import LeaseDocument
 from indexing.store.elasticsearch.repositories import note_removal
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import NOON, WIDGETS, after, make_executions, make_run
-from tests.contracts.test_executions import load
-from tests.contracts.test_removal import of_run, state
+from tests.builders import NOON, WIDGETS, make_executions, make_run
+from tests.contracts.loading import load, of_run, state, write_result
 from tests.indexing.store.elasticsearch.inspection import (
     ask,
     cluster_of,
@@ -43,12 +42,6 @@ pytestmark = pytest.mark.fresh_indices
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 WHOLE_TEST = ExecutionSelection(WIDGETS, test_name="t")
-
-
-async def write(store: ElasticsearchStore, run_id: str, conclusion: Conclusion) -> None:
-    run = make_run(run_id, commit=f"c{run_id}")
-    given = make_executions(run, [("t", conclusion)], after(hours=1))
-    await store.write_results(WIDGETS, {run: given})
 
 
 def undoing(store: ElasticsearchStore) -> Callable[[], Awaitable[None]]:
@@ -103,7 +96,7 @@ async def test_a_removal_whose_marker_is_handled_first(
 
     monkeypatch.setattr(executions, "new_marker_id", name_in("later in the order"))
     monkeypatch.setattr(dirty_markers, "new_marker_id", name_in("earlier"))
-    await write(store, "9", FAILED)
+    await write_result(store, "9", FAILED)
     await other.remove_executions(of_run("9"), NOON)
     assert await state(store, ["t"]) == before
 
@@ -115,11 +108,11 @@ async def test_a_removal_before_the_load_has_marked_its_results(
     before = await state(store, ["t"])
 
     run_before(store, monkeypatch, writes_arrivals_of_tests, undoing(other))
-    await write(store, "9", FAILED)
+    await write_result(store, "9", FAILED)
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await state(store, ["t"]) == before
     # Later loads are merged again.
-    await write(store, "10", FAILED)
+    await write_result(store, "10", FAILED)
     await store.refresh_tests(NOON, repository=WIDGETS)
     with_it = await state(store, ["t"])
     await store.rebuild(NOON)
@@ -135,14 +128,14 @@ async def test_a_test_that_is_forgotten_before_its_results_are_stored(
 ) -> None:
     await load(store if is_remembered else other, make_run("1"), ("t", PASSED), ("u", PASSED))
     run_before(store, monkeypatch, writes_executions, lambda: other.forget_test(WIDGETS, "t", NOON))
-    await write(store, "9", FAILED)
+    await write_result(store, "9", FAILED)
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await names(store) == ["u"]
     assert (await store.measure_executions(WHOLE_TEST)).executions == 0
     assert await counts_of(store, "9") == []
     assert (await store.get_status()).stale_tests == 0
     # The next test of that name begins without them.
-    await write(store, "10", PASSED)
+    await write_result(store, "10", PASSED)
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert (await store.measure_executions(WHOLE_TEST)).executions == 1
 
@@ -154,10 +147,10 @@ async def test_a_test_that_is_registered_again_keeps_its_results(
 
     async def forget_and_load() -> None:
         await other.forget_test(WIDGETS, "t", NOON)
-        await write(other, "10", PASSED)
+        await write_result(other, "10", PASSED)
 
     run_before(store, monkeypatch, writes_executions, forget_and_load)
-    await write(store, "9", FAILED)
+    await write_result(store, "9", FAILED)
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await names(store) == ["t", "u"]
     assert (await store.measure_executions(WHOLE_TEST)).executions == 2
@@ -182,7 +175,7 @@ async def test_a_removal_before_the_counts_of_the_run_are_written(
 
         if not has_lease:
             await taken.enter_async_context(leases.hold(routing_of(WIDGETS)))
-        await write(store, "9", FAILED)
+        await write_result(store, "9", FAILED)
         run_before(store, monkeypatch, writes_counts, undo)
         await store.refresh_tests(NOON, repository=WIDGETS)
     if has_lease:
@@ -209,7 +202,7 @@ async def test_a_removal_while_a_rebuild_counts_the_run(
     store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await load(other, make_run("1"), ("t", PASSED))
-    await write(other, "9", FAILED)
+    await write_result(other, "9", FAILED)
     cluster = cluster_of(other)
     await cluster.connection.refresh(cluster.layout.executions)
 
@@ -232,7 +225,7 @@ async def test_results_that_an_earlier_release_wrote_before_the_removal(
         return mark(*arguments, **options)
 
     monkeypatch.setattr(executions, "marker_operation", mark_as_before)
-    await write(store, "9", FAILED)
+    await write_result(store, "9", FAILED)
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await state(store, ["t"]) == before
 
@@ -242,7 +235,7 @@ async def test_runs_to_count_again_are_counted_though_another_run_turns_out_to_h
     store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await load(other, make_run("1"), ("t", PASSED))
-    await write(store, "9", FAILED)
+    await write_result(store, "9", FAILED)
 
     run_before(store, monkeypatch, writes_counts, undoing(other))
     await store.refresh_tests(NOON, repository=WIDGETS)

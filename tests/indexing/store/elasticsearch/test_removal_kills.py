@@ -16,8 +16,7 @@ from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
-from tests.contracts.test_executions import load
-from tests.contracts.test_removal import state
+from tests.contracts.loading import load, state
 from tests.indexing.store.elasticsearch.inspection import (
     KilledError,
     limit_requests,

@@ -16,11 +16,9 @@ from indexing.store.elasticsearch.derived import forgotten_tests
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
-from tests.contracts.test_executions import load
-from tests.contracts.test_quarantines import add
-from tests.contracts.test_removal import of_run, state
+from tests.contracts.loading import load, of_run, state, write_result
+from tests.contracts.quarantining import add
 from tests.indexing.store.elasticsearch.inspection import cluster_of, names, run_before
-from tests.indexing.store.elasticsearch.test_removal_interleavings import write
 
 pytestmark = [pytest.mark.fresh_indices, pytest.mark.usefixtures("nobody_waits_for_a_lease")]
 
@@ -60,7 +58,7 @@ async def test_a_quarantine_that_begins_after_its_results_were_removed(
         if not has_lease:
             leases = cluster_of(other).refresh_leases
             await taken.enter_async_context(leases.hold(routing_of(WIDGETS)))
-        await write(store, "9", FAILED)
+        await write_result(store, "9", FAILED)
         run_before(store, monkeypatch, writes_quarantine_of(store), remove)
         await store.refresh_tests(now, repository=WIDGETS)
     assert removed
@@ -92,7 +90,7 @@ async def test_a_recovery_that_is_written_after_the_failure_was_removed(
         removed = True
         await other.remove_executions(of_run("9"), NOON)
 
-    await write(store, "9", FAILED)
+    await write_result(store, "9", FAILED)
     run_before(store, monkeypatch, writes_quarantine_of(store), undo)
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert removed
@@ -129,7 +127,7 @@ async def test_a_quarantine_of_a_forgotten_test_is_withdrawn_and_reported(
     def report(changes: AnswerChanges) -> None:
         reported.append("reported" if changes.quarantines or changes.everything else "")
 
-    await write(store, "9", FAILED)
+    await write_result(store, "9", FAILED)
 
     async def forget() -> None:
         await other.forget_test(WIDGETS, "t", now)

@@ -16,7 +16,7 @@ from indexing.store.sqlite import event_days
 from indexing.store.sqlite.store import SqliteStore
 from indexing.timestamps import to_microseconds
 from tests.builders import GADGETS, NOON, WIDGETS, make_event
-from tests.contracts.test_event_aggregates import check, write
+from tests.contracts.aggregating import check, write
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 9, 1, tzinfo=UTC)

@@ -21,8 +21,7 @@ from indexing.store.sqlite.repositories import ensure_repository
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.store import SqliteStore
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
-from tests.contracts.test_executions import load
-from tests.contracts.test_removal import state
+from tests.contracts.loading import load, state
 
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
 JOB_RUNS = (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from indexing import globs
 from indexing.glob_set import GlobSet
 from tests.growth import assert_constant
-from tests.indexing.test_globs import CHARACTERS
+from tests.indexing.glob_characters import CHARACTERS
 
 
 def matches_any(patterns: GlobSet, name: str) -> bool:

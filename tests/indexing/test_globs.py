@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from indexing import globs
 from tests.growth import assert_linear
-
-CHARACTERS = "ab*?[]\\{}^%_\"'.\n é\u0301🧪"
+from tests.indexing.glob_characters import CHARACTERS
 
 
 def plainly_matches(pattern: str, name: str) -> bool:

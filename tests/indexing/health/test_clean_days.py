@@ -13,7 +13,7 @@ from indexing.health.clean_days import count_clean_day
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Observation
 from indexing.models.executions import Conclusion
-from tests.indexing.health.test_merging import seen
+from tests.indexing.health.judging import seen
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 

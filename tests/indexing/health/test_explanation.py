@@ -13,7 +13,7 @@ from indexing.health.sequences import SequenceState
 from indexing.health.status import judge_sequence
 from indexing.health.thresholds import FLAKY_SPAN
 from indexing.models.tests import HealthStatus
-from tests.indexing.health.test_dense import GOOD, LONE, histories, state
+from tests.indexing.health.dense_histories import GOOD, LONE, histories, state
 
 BOUND = 300
 

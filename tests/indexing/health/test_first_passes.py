@@ -13,7 +13,7 @@ from indexing.health.observations import Observation
 from indexing.health.rules import judge_rollups
 from indexing.health.window import day_number
 from indexing.models.executions import Conclusion
-from tests.indexing.health.test_merging import seen
+from tests.indexing.health.judging import seen
 
 FINAL_UNTIL = -(2**40)
 DURATIONS = st.none() | st.floats() | st.floats(0, 100, allow_nan=False)

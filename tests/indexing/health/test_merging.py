@@ -15,35 +15,9 @@ from indexing.health.observations import Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
 from indexing.health.rollups import DailyRollup, Rollup
 from indexing.models.executions import Conclusion
-from indexing.models.tests import TestMetadata
 from indexing.timestamps import to_microseconds
-from tests.builders import NOON, after
-
-PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
-
-
-def seen(
-    conclusion: Conclusion = PASSED,
-    *,
-    hours: float = 0,
-    commit: str = "c",
-    retried: bool = False,
-    infrastructure: bool = False,
-    duration: float | None = None,
-    framework: str | None = None,
-) -> Observation:
-    return Observation(
-        pipeline_name="ci",
-        job_name="unit",
-        commit=commit,
-        conclusion=conclusion,
-        at=to_microseconds(after(hours=hours)),
-        needed_retries=retried,
-        infrastructure_failure=infrastructure,
-        pull=None,
-        metadata=TestMetadata(framework=framework),
-        duration=duration,
-    )
+from tests.builders import NOON
+from tests.indexing.health.judging import FAILED, PASSED, SKIPPED, seen
 
 
 def histories(commits: int, hours: int, size: int) -> st.SearchStrategy[list[Observation]]:

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from indexing.models.executions import Conclusion
-from tests.indexing.otlp.test_spans import read_execution
+from tests.indexing.otlp.reading import read_execution
 from tests.spans import make_span
 
 

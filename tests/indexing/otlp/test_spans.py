@@ -13,11 +13,9 @@ from indexing.failures.texts import MESSAGE_MAX_LENGTH, TYPE_MAX_LENGTH
 from indexing.failures.traces import unpack_trace
 from indexing.models.executions import MAX_ATTEMPT, Conclusion, Execution, PullRequest, Run
 from indexing.names import STORED_NAME_MAX_BYTES
-from indexing.otlp.protobuf import read_protobuf
-from indexing.otlp.requests import ReceivedSpan
-from indexing.otlp.spans import to_execution
-from tests.builders import NOON, WIDGETS, after
-from tests.spans import RESOURCE, make_attributes, make_request, make_span
+from tests.builders import NOON, after
+from tests.indexing.otlp.reading import read, read_execution
+from tests.spans import RESOURCE, make_attributes, make_span
 
 PULL: dict[str, Any] = {
     "vcs.change.id": "17",
@@ -28,22 +26,10 @@ PULL: dict[str, Any] = {
 }
 
 
-def read(span: Span, **resource: Any) -> tuple[Run, Execution] | None:
-    (received,) = read_protobuf(make_request([span], resource).SerializeToString())
-    assert isinstance(received, ReceivedSpan), received
-    return to_execution(WIDGETS, received, NOON)
-
-
 def read_run(**resource: Any) -> Run:
     found = read(make_span(), **resource)
     assert found is not None
     return found[0]
-
-
-def read_execution(span: Span) -> Execution:
-    found = read(span)
-    assert found is not None
-    return found[1]
 
 
 def test_a_span_of_a_test_is_an_execution_of_its_run() -> None:

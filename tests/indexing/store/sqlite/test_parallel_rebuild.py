@@ -30,7 +30,7 @@ from indexing.store.sqlite.maintenance import rebuild_derived
 from indexing.store.sqlite.refresh import compute_changed_rows, write_computed
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
-from tests.indexing.store.sqlite.test_rollups import dump
+from tests.indexing.store.sqlite.derived_data import dump
 
 FILE = "mergewatch.db"
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED

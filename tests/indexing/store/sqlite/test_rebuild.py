@@ -13,7 +13,7 @@ from indexing.store.sqlite.connections import connect
 from indexing.store.sqlite.maintenance import rebuild_derived
 from indexing.store.sqlite.refresh import refresh_some
 from tests.builders import NOON, WIDGETS
-from tests.indexing.store.sqlite.test_rollups import dump
+from tests.indexing.store.sqlite.derived_data import dump
 from tests.load_steps import FAILED, PASSED, Report, load
 
 FILE = "mergewatch.db"

@@ -22,8 +22,8 @@ from indexing.store.sqlite.repositories import ensure_repository
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.stored_tests import StoredTest
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
+from tests.indexing.store.sqlite.derived_data import dump
 from tests.indexing.store.sqlite.steps import count_steps
-from tests.indexing.store.sqlite.test_rollups import dump
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 

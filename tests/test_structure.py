@@ -1,7 +1,8 @@
-"""The structure of the code: the size of each part, and the longest chain of imports."""
+"""The structure of the code: the size of each part, its imports, the longest chain of them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,11 @@ ROOT = Path(__file__).parents[1]
 
 MAX_FLAT_MODULES = 8
 MAX_CHAIN = 10
+
+# An import from a module of tests, which belongs into a module without tests.
+FROM_TESTS = re.compile(
+    r"^\s*from tests(?:\.\w+)*(?:\.test_\w+ import| import test_)", re.MULTILINE
+)
 
 
 def test_few_modules_lie_flat_in_service() -> None:
@@ -28,6 +34,12 @@ def test_modules_are_short() -> None:
     )
     assert lengths[len(lengths) // 2] < 130
     assert lengths[-1] <= 400
+
+
+def test_no_module_imports_from_a_module_of_tests() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        found = FROM_TESTS.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{path}: {found and found[0]}"
 
 
 def test_no_chain_of_imports_in_service_is_long() -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.forked import run_forked
+from tests.service.beside import ask, make_key, mergewatch
 from tests.service.processes import TIMEOUT, Start, port_of
 
 SUITE = """
@@ -118,22 +115,6 @@ def run_suite(folder: Path, attempt: int, url: str, key: str) -> int:
     )
     assert "Failed to export" not in done.stderr, done.stderr
     return done.returncode
-
-
-def ask(url: str, key: str) -> Any:
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - our own
-        return json.load(answer)
-
-
-def make_key(data_dir: Path, scope: str) -> str:
-    return mergewatch(data_dir, "keys", "create", "--name=n", "--owner=acme", f"--scope={scope}")
-
-
-def mergewatch(data_dir: Path, *arguments: str) -> str:
-    """Run a command while the service runs; return its standard output."""
-    environment = {**os.environ, "MERGEWATCH_DATA_DIR": str(data_dir)}
-    return run_forked(*arguments, environment=environment)
 
 
 def test_a_suite_that_exports_its_results_shows_up_with_its_flaky_test_and_quarantine(

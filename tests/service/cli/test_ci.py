@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from service.cli import main
 from service.cli.parameters import EVENT_MAX_BYTES
 from tests.indexing.ci.environments import GITHUB, GITHUB_PULL, GITLAB, pull_event
+from tests.service.cli.ci_environment import enter
 from tests.service.cli.conftest import Command
 from tests.service.receiver import TOKEN, Receiver, answer, receiving, reject_one
 
@@ -36,13 +37,6 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     Path("bad.xml").write_text("<testsuite>")
     Path("m.csv").write_text(MANIFEST)
     return "r.xml"
-
-
-def enter(monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str], event: object) -> None:
-    """Set the environment of that CI for this process, with that event in its event file."""
-    Path("event.json").write_bytes(orjson.dumps(event))
-    for name, value in {**environment, "GITHUB_EVENT_PATH": "event.json"}.items():
-        monkeypatch.setenv(name, value)
 
 
 def has_store(settings: Mapping[str, str]) -> bool:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.service.cli.test_ingest import REPORT, RUN
+from tests.service.cli.report import REPORT, RUN
 
 ROOT = Path(__file__).parents[3]
 MEMORY_MAX_BYTES = 200 * 1024 * 1024

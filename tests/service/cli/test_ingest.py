@@ -17,6 +17,7 @@ import zstandard
 from tests.forked import ForkedCommand, run_forked
 from tests.service.cli.conftest import Command
 from tests.service.cli.dying import die_after
+from tests.service.cli.report import REPORT, RUN
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "tests" / "samples"
@@ -30,18 +31,6 @@ EVENT = {
     "type": "action.rebase",
     "metadata": {},
 }
-RUN = (
-    "--repository=acme/widgets",
-    "--branch=main",
-    "--commit=c0ffee",
-    "--pipeline=ci",
-    "--job=unit",
-    "--run-id=7",
-)
-REPORT = (
-    "<testsuite><testcase classname='a' name='b'/>"
-    "<testcase classname='a' name='c'><failure/></testcase></testsuite>"
-)
 
 
 def lines(*events: object) -> bytes:

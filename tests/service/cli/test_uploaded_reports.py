@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.forked import ForkedCommand
+from tests.service.beside import ask, make_key, mergewatch
 from tests.service.processes import Start, port_of
-from tests.service.test_exported_suite import ask, make_key, mergewatch
 
 ROOT = Path(__file__).parents[3]
 MANIFEST = ROOT / "examples" / "lammps-regression" / "manifest.csv"

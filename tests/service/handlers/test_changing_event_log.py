@@ -10,13 +10,13 @@ import pytest
 from indexing.models.events import Outcome
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
-from tests.service.handlers.test_event_log import fill, ids
+from tests.service.handlers.event_log import fill_log, read_ids
 
 
 @pytest.fixture(autouse=True)
 async def filled(door: FrontDoor) -> None:
     door.clock.now = after(hours=1)
-    await fill(door)
+    await fill_log(door)
 
 
 async def test_filters_by_trigger_and_outcome_include_and_leave_out(door: FrontDoor) -> None:
@@ -27,11 +27,11 @@ async def test_filters_by_trigger_and_outcome_include_and_leave_out(door: FrontD
             make_event(102, after(minutes=22), trigger="c", outcome=Outcome.FAILURE),
         ]
     )
-    assert await ids(door, "outcome=failure&outcome=pending") == [102, 101, 100]
-    assert await ids(door, "outcome=failure&outcome=pending&not_trigger=c") == [100]
-    assert await ids(door, "trigger=a+b&trigger=c&not_outcome=failure") == [101]
-    assert await ids(door, "not_outcome=neutral&not_event_type=action.rebase") == []
-    assert await ids(door, "not_pull_request=0&not_pull_request=1&per_page=4") == [
+    assert await read_ids(door, "outcome=failure&outcome=pending") == [102, 101, 100]
+    assert await read_ids(door, "outcome=failure&outcome=pending&not_trigger=c") == [100]
+    assert await read_ids(door, "trigger=a+b&trigger=c&not_outcome=failure") == [101]
+    assert await read_ids(door, "not_outcome=neutral&not_event_type=action.rebase") == []
+    assert await read_ids(door, "not_pull_request=0&not_pull_request=1&per_page=4") == [
         102,
         101,
         100,

@@ -7,7 +7,7 @@ import pytest
 from indexing.models.executions import Conclusion
 from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.service.front_door import SEARCH, FrontDoor
-from tests.service.handlers.test_test_search import fill, found
+from tests.service.handlers.searching import fill, found
 
 
 @pytest.fixture(autouse=True)

@@ -14,36 +14,14 @@ from indexing.timestamps import format_timestamp
 from service.handlers.event_query import DEFAULT_RANGE, choose_received_range
 from tests.builders import after, make_event
 from tests.service.front_door import LOGS, FrontDoor
+from tests.service.handlers.event_log import fill_log, read_ids
 
 moments = st.datetimes(timezones=st.just(UTC))
 
 
-async def ids(door: FrontDoor, query: str = "") -> list[int]:
-    answer = await door.get(f"{LOGS}?{query}")
-    assert answer.status == 200, answer.body
-    return [event["id"] for event in answer.json["events"]]
-
-
-async def fill(door: FrontDoor) -> None:
-    """Twenty-five events, two at the same time every minute, up to just before now."""
-    await door.store.write_events(
-        [
-            make_event(
-                number,
-                after(minutes=number // 2),
-                pull_request=number % 5,
-                base_ref="main" if number % 2 else None,
-                event_type="action.merge" if number % 3 else "action.rebase",
-                metadata={"branch": "main"} if number % 3 else {},
-            )
-            for number in range(25)
-        ]
-    )
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def filled(module_door: FrontDoor) -> None:
-    await fill(module_door)
+    await fill_log(module_door)
 
 
 @pytest.fixture(autouse=True)
@@ -65,13 +43,13 @@ async def test_the_page_is_the_stored_text_in_the_order_of_the_interface(
 
 
 async def test_the_newest_come_first_and_ten_at_a_time(shared_door: FrontDoor) -> None:
-    assert await ids(shared_door) == list(range(24, 14, -1))
+    assert await read_ids(shared_door) == list(range(24, 14, -1))
 
 
 async def test_repeated_filters_mean_any_of_them_and_different_ones_all(
     shared_door: FrontDoor,
 ) -> None:
-    assert await ids(shared_door, "pull_request=0&pull_request=3") == [
+    assert await read_ids(shared_door, "pull_request=0&pull_request=3") == [
         23,
         20,
         18,
@@ -84,20 +62,20 @@ async def test_repeated_filters_mean_any_of_them_and_different_ones_all(
         0,
     ]
     both = "pull_request=0&pull_request=3&base_ref=main&event_type=action.merge"
-    assert await ids(shared_door, both) == [23, 13, 5]
-    assert await ids(shared_door, both + "&event_type=action.rebase") == [23, 15, 13, 5, 3]
+    assert await read_ids(shared_door, both) == [23, 13, 5]
+    assert await read_ids(shared_door, both + "&event_type=action.rebase") == [23, 15, 13, 5, 3]
 
 
 async def test_the_range_takes_its_beginning_and_not_its_end(shared_door: FrontDoor) -> None:
     start, end = format_timestamp(after(minutes=3)), format_timestamp(after(minutes=5))
-    assert await ids(shared_door, f"received_from={start}&received_to={end}") == [9, 8, 7, 6]
+    assert await read_ids(shared_door, f"received_from={start}&received_to={end}") == [9, 8, 7, 6]
 
 
 async def test_without_a_range_it_is_the_day_up_to_now(shared_door: FrontDoor) -> None:
     shared_door.clock.now = after(days=1, minutes=11)
-    assert await ids(shared_door) == [24, 23, 22]
+    assert await read_ids(shared_door) == [24, 23, 22]
     shared_door.clock.now = after(minutes=1)
-    assert await ids(shared_door) == [1, 0]
+    assert await read_ids(shared_door) == [1, 0]
 
 
 async def test_a_beginning_in_the_future_alone_is_an_empty_page(shared_door: FrontDoor) -> None:
@@ -174,9 +152,9 @@ async def test_a_cursor_of_another_filter_is_refused(shared_door: FrontDoor, oth
 
 
 async def test_the_extremes_of_time_are_accepted(shared_door: FrontDoor) -> None:
-    assert await ids(shared_door, "received_to=0001-01-01T00:00:00Z") == []
+    assert await read_ids(shared_door, "received_to=0001-01-01T00:00:00Z") == []
     whole = "received_from=0001-01-01T00:00:00Z&received_to=9999-12-31T23:59:59.999999Z"
-    assert len(await ids(shared_door, f"{whole}&per_page=100")) == 25
+    assert len(await read_ids(shared_door, f"{whole}&per_page=100")) == 25
 
 
 async def test_head_answers_as_get_does_without_the_body(shared_door: FrontDoor) -> None:

@@ -17,24 +17,13 @@ from indexing.models.executions import Conclusion
 from indexing.timestamps import format_timestamp
 from service.handlers import row_stream
 from service.handlers.time_range import MAX_RANGE
-from tests.builders import GADGETS, NOON, PULL, WIDGETS, after, make_executions, make_run
+from tests.builders import GADGETS, NOON, WIDGETS, make_executions, make_run
 from tests.service.front_door import A_TEST_ID, TESTS, FrontDoor
+from tests.service.handlers.results import load
 
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}/executions"
 LID = f"{TESTS}/{derive_test_id(WIDGETS, 'lid')}/executions"
 HOSTILE = "=1+1\x1b[31m<script>\u202e"
-
-
-async def load(door: FrontDoor, count: int = 5) -> None:
-    await door.store.ensure_repository(WIDGETS)
-    for number in range(count):
-        run = make_run(str(number), commit=f"c{number}", pull=PULL, job_url="https://ci.example/7")
-        results = [("hinge", Conclusion.FAILED), ("lid", Conclusion.PASSED)]
-        executions = make_executions(
-            run, results, after(minutes=-number), duration=1.5, failure_message="stuck"
-        )
-        await door.store.write_results(WIDGETS, {run: executions})
-    await door.store.refresh_tests(NOON)
 
 
 async def test_an_execution_has_the_fields_of_the_interface_in_their_order(door: FrontDoor) -> None:

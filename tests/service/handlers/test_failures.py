@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from indexing.failures.traces import pack_trace
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
-from tests.builders import GADGETS, NOON, PULL, WIDGETS, after, make_executions, make_run
+from tests.builders import GADGETS, NOON, WIDGETS, make_executions, make_run
 from tests.service.front_door import A_TEST_ID, TESTS, FrontDoor
+from tests.service.handlers.results import fail
 
 HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}/failures"
 HOSTILE = "=1+1\x1b[31m<script>\u202e"
-
-
-async def fail(door: FrontDoor, number: int, branch: str = "main", **about: Any) -> None:
-    run = make_run(
-        str(number), branch=branch, commit=f"c{number}", pull=PULL, job_url="https://ci.example/7"
-    )
-    executions = make_executions(
-        run, [("hinge", Conclusion.FAILED)], after(minutes=number), **about
-    )
-    await door.store.write_results(WIDGETS, {run: executions})
-    await door.store.refresh_tests(NOON)
 
 
 async def test_a_failure_has_the_fields_of_the_interface_in_their_order(door: FrontDoor) -> None:

@@ -7,9 +7,7 @@ import gc
 import gzip
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
-import orjson
 import pytest
 from openapi_schema_validator import OAS31Validator
 
@@ -20,11 +18,10 @@ from indexing.store import open_store
 from indexing.timestamps import format_timestamp
 from service.config.settings import Settings
 from service.ingest.request_body import QUICK_BODY_BYTES
-from tests.builders import NOON, after
+from tests.builders import after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, Held, assert_problem, hold_up
-
-NDJSON = "application/x-ndjson"
+from tests.service.handlers.sending import NDJSON, make_line
 
 
 @pytest.fixture
@@ -34,21 +31,6 @@ async def open_(stack: Settings) -> AsyncIterator[FrontDoor]:
         opened.key = await opened.new_key(Scope.ADMIN)
         opened.clock.now = after(hours=1)
         yield opened
-
-
-def make_line(number: int, repository: str = "acme/widgets", **members: Any) -> bytes:
-    event = {
-        "id": number,
-        "received_at": format_timestamp(NOON),
-        "trigger": "rule",
-        "repository": repository,
-        "pull_request": None,
-        "base_ref": None,
-        "type": "action.rebase",
-        "metadata": {},
-        **members,
-    }
-    return orjson.dumps(event) + b"\n"
 
 
 def counts(*numbers: int) -> dict[str, int]:

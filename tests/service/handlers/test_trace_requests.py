@@ -11,7 +11,7 @@ from indexing.models.keys import Scope
 from indexing.otlp.requests import MAX_SPANS
 from tests.builders import FOREIGN
 from tests.service.front_door import LOGS, FrontDoor
-from tests.service.handlers.test_traces import ALIAS, KINDS, TRACES, assert_refused, names_of
+from tests.service.handlers.sending import ALIAS, KINDS, TRACES, assert_refused, names_of
 from tests.spans import JSON, PROTOBUF, make_request, make_span, write
 
 

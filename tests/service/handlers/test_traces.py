@@ -22,22 +22,8 @@ from service.ingest.limiter import SMALL_AT_ONCE_PER_TENANT
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, assert_problem, hold_up
+from tests.service.handlers.sending import ALIAS, KINDS, TRACES, assert_refused, names_of
 from tests.spans import JSON, PROTOBUF, make_request, make_span, write
-
-TRACES = "/v1/ci/acme/repositories/widgets/traces"
-ALIAS = "/v1/repos/acme/widgets/ci/traces"
-KINDS = (PROTOBUF, JSON)
-
-
-def assert_refused(answer: Answer, status: int) -> None:
-    assert answer.status == status, answer.body
-    assert_problem(status, answer.headers["Content-Type"], answer.body)
-
-
-async def names_of(door: FrontDoor, repository: str = "widgets") -> list[str]:
-    search = SEARCH.replace("widgets", repository)
-    found = (await door.get(f"{search}?test_name=*&sort=test_name&direction=asc")).json["tests"]
-    return [test["test_name"] for test in found]
 
 
 def rejected(answer: Answer, kind: str) -> tuple[int, str]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 import pytest_asyncio
 
+from indexing.identifiers import derive_test_id
+from tests.builders import WIDGETS
 from tests.service.front_door import TESTS, FrontDoor
 from tests.service.handlers.opened_streams import STREAM
-from tests.service.handlers.test_executions import HINGE as EXECUTIONS
-from tests.service.handlers.test_executions import load
-from tests.service.handlers.test_failures import HINGE as FAILURES
-from tests.service.handlers.test_failures import fail
-from tests.service.handlers.test_groups import GROUPS
-from tests.service.handlers.test_health_reports import HINGE as HEALTH
-from tests.service.handlers.test_transitions import TRANSITIONS
-from tests.service.handlers.test_trends import STATS
+from tests.service.handlers.results import fail, load
 
-OF_TEST = EXECUTIONS.removesuffix("/executions")
+OF_TEST = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
+EXECUTIONS, FAILURES, HEALTH = (
+    f"{OF_TEST}/{what}" for what in ("executions", "failures", "health")
+)
+GROUPS, STATS = f"{TESTS}/groups", f"{TESTS}/stats"
+TRANSITIONS = "/v1/ci/acme/repositories/widgets/health-transitions"
 
 
 @pytest_asyncio.fixture(autouse=True, scope="module", loop_scope="module")

@@ -24,7 +24,7 @@ from service.ingest.limiter import LARGE_AT_ONCE, LIMITER, SMALL_BODY_BYTES
 from service.logs import configure_logging
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, hold_up
-from tests.service.handlers.test_sent_events import NDJSON, make_line
+from tests.service.handlers.sending import NDJSON, make_line
 from tests.service.ingest.body_readers import cut, die, refuse
 from tests.service.processes import Service, Start
 

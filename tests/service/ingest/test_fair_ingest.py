@@ -19,8 +19,7 @@ from tests.builders import NOON, WIDGETS
 from tests.growth import Prepare, assert_linear
 from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor, hold_up
-from tests.service.handlers.test_sent_events import make_line
-from tests.service.handlers.test_traces import TRACES
+from tests.service.handlers.sending import TRACES, make_line
 from tests.spans import make_request, make_span, write
 
 

@@ -9,7 +9,7 @@ import pytest
 from indexing.ingest.bodies import MAX_CONTENT_BYTES
 from service.ingest.limiter import MAX_BODY_BYTES
 from tests.service.front_door import LOGS, FrontDoor, assert_problem
-from tests.service.handlers.test_traces import TRACES, assert_refused
+from tests.service.handlers.sending import TRACES, assert_refused
 from tests.service.http.messages import exchange_bytes
 from tests.spans import JSON, PROTOBUF
 

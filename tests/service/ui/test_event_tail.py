@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
-import aiohttp
 import pytest
 
 from indexing.models.keys import Scope
@@ -16,11 +12,8 @@ from service.ui.session import LIFETIME
 from tests.builders import NOON, WIDGETS, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.client import Client
-from tests.service.ui.logged import LOG
 from tests.service.ui.signed_in import sign_in
-
-TAIL = f"{LOG}/stream"
-
+from tests.service.ui.tailing import TAIL, read_until, tail
 
 pytestmark = pytest.mark.usefixtures("quick_log")
 
@@ -29,28 +22,6 @@ pytestmark = pytest.mark.usefixtures("quick_log")
 async def client(door: FrontDoor) -> Client:
     await door.store.ensure_repository(WIDGETS)
     return await sign_in(door, Scope.READ, "tail")
-
-
-@asynccontextmanager
-async def tail(client: Client, **headers: str) -> AsyncIterator[aiohttp.ClientResponse]:
-    cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
-    url = client.door.base + TAIL
-    async with (
-        asyncio.timeout(20),
-        client.door.client.get(
-            url, headers={"Cookie": cookie, **headers}, allow_redirects=False
-        ) as answer,
-    ):
-        yield answer
-
-
-async def read_until(answer: aiohttp.ClientResponse, text: bytes) -> bytes:
-    read = b""
-    while text not in read:
-        line = await answer.content.readline()
-        assert line, read
-        read += line
-    return read
 
 
 async def test_a_tail_goes_on_after_the_last_event_that_was_received(client: Client) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from service.cli import main
 from tests.indexing.ci.environments import GITHUB_PULL, pull_event
 from tests.service.cli.ci.jobs import FAILED, OTHER, PASSED, JobCheck, quarantine, read, write
-from tests.service.cli.test_ci import enter
+from tests.service.cli.ci_environment import enter
 from tests.service.front_door import SEARCH, FrontDoor
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "junit"

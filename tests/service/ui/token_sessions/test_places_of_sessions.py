@@ -12,7 +12,7 @@ from service.config.settings import Settings
 from tests.builders import FOREIGN, GADGETS, WIDGETS, after, load_names, make_event
 from tests.service.conftest import open_door
 from tests.service.ui.client import Client
-from tests.service.ui.test_event_tail import read_until, tail
+from tests.service.ui.tailing import read_until, tail
 from tests.service.ui.token_sessions.conftest import (
     HOME,
     NO_REDIS,

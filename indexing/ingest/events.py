@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 from indexing.accepted_times import check_accepted
@@ -46,20 +45,18 @@ async def ingest_events(
     refuse: Callable[[RefusedLine], None],
     clock: Clock,
     progress: Progress | None = None,
-    only: RepositoryName | None = None,
 ) -> IngestCount:
     """Store the event of each line; skip empty lines.
 
     `refuse` is called with every refused line; the others are stored. `source` names the origin of
     the lines in refusals. `clock` returns the time, in UTC; no event may be dated more than a day
-    after it. With `only`, events of any other repository are refused too. `progress` is called
-    after each batch.
+    after it. `progress` is called after each batch.
 
     Raises:
         StoreError: the store failed; earlier batches are stored.
     """
     load = EventLoad(writer, source, refuse, batch_events=BATCH_EVENTS)
-    batches = _read_batches(load, lines, partial(read_event, only=only), clock)
+    batches = _read_batches(load, lines, clock)
     # The store writes one batch while the next one is read.
     async with aclosing(one_ahead(batches)) as ahead:
         async for batch in ahead:
@@ -72,17 +69,14 @@ async def ingest_events(
 
 
 async def _read_batches(
-    load: EventLoad,
-    lines: Iterable[Line],
-    read: Callable[[Line, datetime], ParsedEvent],
-    clock: Clock,
+    load: EventLoad, lines: Iterable[Line], clock: Clock
 ) -> AsyncGenerator[Batch]:
     """Add the event of each line to the load; yield each full batch."""
     yielder = LoopYielder()
     for line in lines:
         if not is_blank(line):
             try:
-                event = read(line, clock())
+                event = read_event(line, clock())
             except RefusedEventError as error:
                 load.refuse(line, error.reasons)
             else:

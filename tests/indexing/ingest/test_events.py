@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from indexing.events.parsing import RefusedEventError
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.dead_letter import DeadLetterError, DeadLetterFile, RefusedLine
-from indexing.ingest.events import BATCH_EVENTS, ingest_events
+from indexing.ingest.events import BATCH_EVENTS, ingest_events, read_event
 from indexing.ingest.lines import Line, LineSplitter
 from indexing.models.events import EventQuery
 from indexing.models.paging import Anchor
@@ -47,12 +48,10 @@ def nothing_is_refused(line: RefusedLine) -> None:
     pytest.fail(str(line))
 
 
-async def load(
-    store: Store, rows: Iterable[Any], only: RepositoryName | None = None
-) -> tuple[IngestCount, list[RefusedLine]]:
+async def load(store: Store, rows: Iterable[Any]) -> tuple[IngestCount, list[RefusedLine]]:
     refused: list[RefusedLine] = []
     count = await ingest_events(
-        store, to_lines(rows), source="rows", refuse=refused.append, clock=clock, only=only
+        store, to_lines(rows), source="rows", refuse=refused.append, clock=clock
     )
     return count, refused
 
@@ -146,13 +145,13 @@ async def test_all_events_are_in_the_spelling_that_came_first(store: Store) -> N
     assert {row["repository"] for row in await bodies(store)} == {"Demo/MergeWatch"}
 
 
-async def test_events_of_other_repositories_are_refused_if_one_is_required(
-    store: Store,
-) -> None:
-    rows = [an_event(id=1, repository="DEMO/mergewatch"), an_event(id=2, repository="foreign/x")]
-    count, refused = await load(store, rows, only=DEMO)
-    assert count == IngestCount(read=2, written=1, refused=1)
-    assert refused[0].reasons == ("repository: only events of demo/mergewatch are taken here",)
+def test_an_event_of_another_repository_is_refused_if_one_is_required() -> None:
+    rows = [an_event(repository="DEMO/mergewatch"), an_event(repository="foreign/x")]
+    own, foreign = to_lines(rows)
+    assert read_event(own, clock(), DEMO).repository.key == DEMO.key
+    with pytest.raises(RefusedEventError) as refused:
+        read_event(foreign, clock(), DEMO)
+    assert refused.value.reasons == ("repository: only events of demo/mergewatch are taken here",)
 
 
 async def test_a_line_that_the_source_could_not_read_is_refused(store: Store) -> None:

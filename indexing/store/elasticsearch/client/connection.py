@@ -343,16 +343,12 @@ class Connection:
                         found[number] = each
         return raise_first([error_in(each) or each for each in found])
 
-    async def search_each(
-        self, searches: Sequence[Search], *, timeouts: Timeouts | None = None
-    ) -> list[Any]:
+    async def search_each(self, searches: Sequence[Search]) -> list[Any]:
         """Run several searches in one request, once; return an answer or an error for each."""
-        found = await self._search_each(searches, timeouts)
+        found = await self._search_each(searches, self.reading)
         return [error_in(each) or each for each in found]
 
-    async def _search_each(
-        self, searches: Sequence[Search], timeouts: Timeouts | None
-    ) -> list[Any]:
+    async def _search_each(self, searches: Sequence[Search], timeouts: Timeouts) -> list[Any]:
         body = b"\n".join([*chain.from_iterable(search.lines for search in searches), b""])
         answer = await self.request("POST", "/_msearch", body, timeouts=timeouts, needs="responses")
         return list(answer["responses"])
@@ -363,13 +359,12 @@ class Connection:
         query: Mapping[str, Any] | None = None,
         *,
         routing: str | None = None,
-        timeouts: Timeouts | None = WRITING,
     ) -> int:
-        """Count the matching documents, or all of them without a query."""
+        """Count the matching documents, or all of them without a query; with the long timeout."""
         body: dict[str, Any] = {"size": 0, "track_total_hits": True}
         if query is not None:
             body["query"] = query
-        answer = await self.search(index, body, routing=routing, timeouts=timeouts)
+        answer = await self.search(index, body, routing=routing, timeouts=WRITING)
         total: int = answer["hits"]["total"]["value"]
         return total
 

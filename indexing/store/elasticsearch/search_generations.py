@@ -20,14 +20,12 @@ from typing import Any, Final
 
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.client.connection import WRITING
-from indexing.store.elasticsearch.client.failures import INDEX_GONE, type_of
+from indexing.store.elasticsearch.client.failures import INDEX_GONE, NOT_FOUND, type_of
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.indices.creation import create_index
 from indexing.store.elasticsearch.indices.existing import delete_index, list_indices
 from indexing.store.elasticsearch.indices.filling import WHILE_FILLING, restore_settings
-
-_MISSING: Final = 404
 
 REPLACED: Final = "another rebuild has begun, so this one cannot end; its results are discarded"
 
@@ -121,7 +119,7 @@ async def _move_alias(cluster: Cluster, serving: str, *actions: Mapping[str, Any
         "POST",
         "/_aliases",
         {"actions": [removal, *actions]},
-        allow={_MISSING},
+        allow={NOT_FOUND},
         timeouts=WRITING,
         needs="acknowledged",
     )

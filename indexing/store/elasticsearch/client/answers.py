@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client.documents import Document
-from indexing.store.elasticsearch.client.failures import describe, error_of, is_passing
+from indexing.store.elasticsearch.client.failures import NOT_FOUND, describe, error_of, is_passing
 
 T = TypeVar("T")
-
-_MISSING: Final = 404
 
 
 def is_answer(answer: Any, needs: str | None) -> bool:
@@ -39,7 +37,7 @@ def document_of(answer: Any) -> Document | None:
     if "_seq_no" in answer:
         return Document.of(answer)
     if "error" in answer:
-        raise error_of(_MISSING, answer)
+        raise error_of(NOT_FOUND, answer)
     return None
 
 

@@ -41,6 +41,7 @@ from indexing.store.elasticsearch.client.documents import Document as Document
 from indexing.store.elasticsearch.client.documents import Version as Version
 from indexing.store.elasticsearch.client.failures import (
     INDEX_GONE,
+    NOT_FOUND,
     SAY_ENOUGH,
     describe,
     error_of,
@@ -81,8 +82,6 @@ _CONNECTIONS_PER_NODE: Final = 64
 _COMPLETE: Final = "?" + urlencode(
     {"allow_partial_search_results": "false", "expand_wildcards": WILDCARDS}
 )
-
-_MISSING: Final = 404
 
 # Keeps a request and its response far below the HTTP limit of a node, 100 MB.
 _DOCUMENTS_A_REQUEST: Final = 2_000
@@ -219,7 +218,7 @@ class Connection:
     ) -> Document | None:
         """Return the current version of one document, even before a refresh."""
         target = f"/{index}/_doc/{quote(document, safe='')}" + _query(routing=routing)
-        return document_of(await self.request("GET", target, allow={_MISSING}, needs="found"))
+        return document_of(await self.request("GET", target, allow={NOT_FOUND}, needs="found"))
 
     async def get_many(
         self,

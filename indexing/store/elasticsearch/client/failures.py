@@ -14,6 +14,7 @@ from indexing.errors import StoreError, StoreUnavailableError
 
 BAD_REQUEST: Final = 400
 FORBIDDEN: Final = frozenset({401, 403})
+NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 # The statuses that mean the same without a reason.
 SAY_ENOUGH: Final = FORBIDDEN | {CONFLICT}

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
-from indexing.store.elasticsearch.client.failures import describe, type_of
+from indexing.store.elasticsearch.client.failures import BAD_REQUEST, describe, type_of
 from indexing.store.elasticsearch.indices.existing import exists
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.templates import choose_replicas
 
-_BAD_REQUEST: Final = 400
 _THERE_ALREADY: Final = "resource_already_exists_exception"
 
 
@@ -59,7 +58,7 @@ async def create_index(
             "PUT",
             f"/{name}",
             body,
-            allow={_BAD_REQUEST},
+            allow={BAD_REQUEST},
             timeouts=WRITING,
             needs="acknowledged",
         )

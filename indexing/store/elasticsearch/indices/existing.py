@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.failures import NOT_FOUND
 
-_MISSING: Final = 404
 # One setting that each index has.
 _UUID: Final = "_settings?filter_path=*.settings.index.uuid"
 
@@ -14,7 +14,7 @@ _UUID: Final = "_settings?filter_path=*.settings.index.uuid"
 async def exists(connection: Connection, name: str) -> bool:
     """Return whether there is an index or alias of that name."""
     target = f"/{name}/{_UUID}"
-    answer = await connection.request("GET", target, allow={_MISSING}, timeouts=WRITING)
+    answer = await connection.request("GET", target, allow={NOT_FOUND}, timeouts=WRITING)
     return any(isinstance(each, dict) and "settings" in each for each in answer.values())
 
 

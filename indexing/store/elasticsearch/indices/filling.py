@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.failures import NOT_FOUND
 from indexing.store.elasticsearch.indices.templates import choose_settings
 
-_MISSING: Final = 404
 _TIMED_OUT: Final = 408
 # The cluster has to give up before the client does, whose error would end a rebuild.
 _REPLICAS_WAIT: Final = f"{WRITING.attempt / 2:.0f}s"
@@ -32,7 +32,7 @@ async def restore_settings(connection: Connection, name: str) -> None:
     # Null restores the default of Elasticsearch for a setting that no template sets.
     settings = {setting: chosen.get(setting) for setting in WHILE_FILLING}
     answer = await connection.request(
-        "PUT", f"/{name}/_settings", settings, allow={_MISSING}, timeouts=WRITING
+        "PUT", f"/{name}/_settings", settings, allow={NOT_FOUND}, timeouts=WRITING
     )
     if "error" in answer:
         return

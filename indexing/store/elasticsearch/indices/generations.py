@@ -17,7 +17,9 @@ from indexing.errors import StoreError
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.failures import NOT_FOUND
 from indexing.store.elasticsearch.client.scanning import Hit
+from indexing.store.elasticsearch.indices.existing import delete_index
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.templates import choose_replicas, resolve
 
@@ -72,9 +74,7 @@ async def drop_leftovers(connection: Connection, layout: Layout) -> None:
         answer = await connection.request("GET", f"/{name}-v*/_alias", timeouts=WRITING)
         for index, about in answer.items():
             if name not in about["aliases"]:
-                await connection.request(
-                    "DELETE", f"/{index}?ignore_unavailable=true", timeouts=WRITING
-                )
+                await delete_index(connection, index)
 
 
 async def _index_behind(connection: Connection, name: str) -> str:
@@ -135,9 +135,11 @@ async def _scan_all(connection: Connection, index: str) -> AsyncGenerator[Sequen
             yield hits
             body["search_after"] = hits[-1]["sort"]
     finally:
-        await connection.request("DELETE", "/_pit", {"id": point}, allow={404})
+        await connection.request("DELETE", "/_pit", {"id": point}, allow={NOT_FOUND})
 
 
 async def _unblock(connection: Connection, index: str) -> None:
     settings = {"index.blocks.write": None}
-    await connection.request("PUT", f"/{index}/_settings", settings, allow={404}, timeouts=WRITING)
+    await connection.request(
+        "PUT", f"/{index}/_settings", settings, allow={NOT_FOUND}, timeouts=WRITING
+    )

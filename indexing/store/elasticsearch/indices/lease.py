@@ -21,6 +21,7 @@ from indexing.store.elasticsearch.client.connection import (
     Timeouts,
     Version,
 )
+from indexing.store.elasticsearch.client.failures import CONFLICT, NOT_FOUND
 
 
 class LeaseDocument:
@@ -58,7 +59,7 @@ class LeaseDocument:
     async def delete(self, version: Version) -> None:
         """Delete this version of the document, if it is still the current one."""
         target = f"{self._target}?{urlencode(version.parameters)}"
-        await self._connection.request("DELETE", target, allow={404, 409})
+        await self._connection.request("DELETE", target, allow={NOT_FOUND, CONFLICT})
 
     def deleting(self, version: Version) -> Operation:
         """Return the same delete as a bulk operation."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from indexing.errors import StoreUnavailableError, StoreVersionError
 from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Connection
+from indexing.store.elasticsearch.client.failures import NOT_FOUND
 from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state, version_error
 from indexing.store.elasticsearch.indices.creation import (
     create_index,
@@ -21,8 +22,6 @@ from indexing.store.elasticsearch.indices.templates import ensure_templates
 from indexing.store.elasticsearch.indices.upgrade import upgrade
 
 FIRST_GENERATION: Final = "1"
-
-_MISSING: Final = 404
 
 
 async def ensure_layout(connection: Connection, layout: Layout) -> None:
@@ -106,7 +105,7 @@ async def _find_store(connection: Connection, layout: Layout) -> dict[str, Any] 
     found = await connection.request(
         "GET",
         f"/{layout.control}/_doc/{STORE_DOCUMENT}",
-        allow={_MISSING},
+        allow={NOT_FOUND},
         timeouts=WRITING,
         needs="found",
     )

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.failures import NOT_FOUND
 from indexing.store.elasticsearch.indices.layout import TEMPLATES_VERSION, Layout
-
-_MISSING: Final = 404
 
 # Each of these settings sets the number of replicas; if both are set, Elasticsearch uses the second
 # one.
@@ -79,7 +78,7 @@ async def _find(
 ) -> Mapping[str, dict[str, Any]]:
     """Return the existing templates of that kind, by name."""
     answer = await connection.request(
-        "GET", f"/_{kind}/{layout.prefix}-*", allow={_MISSING}, timeouts=WRITING
+        "GET", f"/_{kind}/{layout.prefix}-*", allow={NOT_FOUND}, timeouts=WRITING
     )
     return {each["name"]: each[kind] for each in (answer or {}).get(inside, ())}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.event_writing import write_events
 from indexing.store.elasticsearch.repositories import (

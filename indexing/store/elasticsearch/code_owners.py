@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from indexing.models.repositories import check_code_owners
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.repositories import ensure_repository
 

@@ -20,7 +20,9 @@ from indexing.health.window import day_of
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import event_whole_days
 from indexing.store.elasticsearch.arrivals import STAMP
-from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Document
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.documents import Document
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of

@@ -17,7 +17,8 @@ from indexing.errors import StoreError, StoreUnavailableError
 from indexing.models.events import StoredEvent
 from indexing.store.elasticsearch.arrivals import SETTLING_SECONDS, STAMP, Sent, send_stamped
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
-from indexing.store.elasticsearch.client.connection import WRITING, Document
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.rounds import Rounds
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE

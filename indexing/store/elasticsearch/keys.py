@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from indexing.models.keys import ApplicationKey, Scope
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.repositories import ensure_repository

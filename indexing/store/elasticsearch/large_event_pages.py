@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from indexing.errors import StaleKeyError, StoreUnavailableError
 from indexing.models.events import MOST_PAGE_BYTES, EventKey, EventRow, fit_page
 from indexing.models.paging import Anchor, Page
-from indexing.store.elasticsearch.client.connection import LargeAnswerError
+from indexing.store.elasticsearch.client.failures import LargeAnswerError
 from indexing.store.elasticsearch.client.http_connection import MOST_BYTES
 from indexing.store.elasticsearch.cluster import Cluster
 

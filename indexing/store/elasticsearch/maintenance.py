@@ -13,7 +13,8 @@ from indexing.store.elasticsearch import event_days, repositories
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.concurrency import run_both
-from indexing.store.elasticsearch.client.connection import WRITING, Version
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers, run_counts, stored_markers

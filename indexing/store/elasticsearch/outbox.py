@@ -21,7 +21,7 @@ from indexing.notifications.records import from_record, retry_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster

@@ -24,7 +24,8 @@ from indexing.names import RepositoryName
 from indexing.quarantine.changes import record_expiry
 from indexing.store.elasticsearch.client import bulk, paging
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import WRITING, Document, Version
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.documents import Document, Version
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of

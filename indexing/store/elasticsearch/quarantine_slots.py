@@ -30,7 +30,9 @@ from indexing.models.quarantines import (
 )
 from indexing.quarantine.changes import record_change, record_expiry
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Document, Version
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.documents import Document, Version
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.timestamps import (

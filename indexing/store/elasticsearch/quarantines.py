@@ -28,7 +28,7 @@ from indexing.quarantine.changes import too_many_quarantines
 from indexing.quarantine.decision import find_evidence
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import paging
-from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.recovery import judge_recovery

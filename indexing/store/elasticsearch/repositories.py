@@ -20,7 +20,8 @@ from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.notifications.rules import Subscription
-from indexing.store.elasticsearch.client.connection import ConflictError, Document
+from indexing.store.elasticsearch.client.documents import Document
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of

@@ -8,7 +8,7 @@ from indexing.models.repositories import Repository, RepositoryChange
 from indexing.names import RepositoryName
 from indexing.quarantine.configuration import describe_change
 from indexing.store.elasticsearch.announcements import write_announcement
-from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.dirty_markers import mark_repository
 from indexing.store.elasticsearch.repositories import make_known, replace_repository

@@ -19,7 +19,7 @@ from indexing.models.notifications import MAX_WEBHOOKS, Webhook, WebhookFormat
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of

@@ -17,7 +17,8 @@ import orjson
 from indexing.ahead import one_ahead
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import current_tenant
-from indexing.store.elasticsearch.client.connection import WRITING, Connection, Version
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.client.failures import (
     CONFLICT,
     INDEX_GONE,

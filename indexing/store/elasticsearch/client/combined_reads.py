@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import current_tenant
+from indexing.store.elasticsearch.client.answers import raise_first
 from indexing.store.elasticsearch.client.batches import Batches
-from indexing.store.elasticsearch.client.connection import Connection, raise_first
+from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Place, Search
 

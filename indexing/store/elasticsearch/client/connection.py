@@ -29,29 +29,25 @@ from indexing.store.elasticsearch.client.answers import (
     failure_in,
     is_answer,
     is_refused,
+    raise_first,
 )
-from indexing.store.elasticsearch.client.answers import raise_first as raise_first
 from indexing.store.elasticsearch.client.compression import (
     GZIP,
     LONG_BODY,
     compress,
     is_worthwhile,
 )
-from indexing.store.elasticsearch.client.documents import Document as Document
-from indexing.store.elasticsearch.client.documents import Version as Version
+from indexing.store.elasticsearch.client.documents import Document, Version
 from indexing.store.elasticsearch.client.failures import (
     INDEX_GONE,
     NOT_FOUND,
     SAY_ENOUGH,
+    ConflictError,
     describe,
     error_of,
     is_passing,
     type_of,
 )
-from indexing.store.elasticsearch.client.failures import ConflictError as ConflictError
-from indexing.store.elasticsearch.client.failures import LargeAnswerError as LargeAnswerError
-from indexing.store.elasticsearch.client.failures import TooComplexError as TooComplexError
-from indexing.store.elasticsearch.client.failures import TooManyTermsError as TooManyTermsError
 from indexing.store.elasticsearch.client.http_node import HttpNode
 from indexing.store.elasticsearch.client.places import WILDCARDS, Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Version
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.arrivals import (
     Arrival,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from indexing.errors import StoreError
-from indexing.store.elasticsearch.client.connection import WRITING, Document
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import auto_quarantine, run_counts, stored_markers

@@ -25,7 +25,7 @@ from indexing.notifications.rules import (
     type_of_change,
 )
 from indexing.store.elasticsearch.client.bulk import Action, Operation
-from indexing.store.elasticsearch.client.connection import Version
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.derived.auto_quarantine import JudgedTest, RuleInputs
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.indices import name_trigrams

@@ -13,7 +13,8 @@ from typing import Any, Final
 from indexing.models.executions import Conclusion
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
-from indexing.store.elasticsearch.client.connection import WRITING, Document
+from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.client.scanning import groups_body, scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster

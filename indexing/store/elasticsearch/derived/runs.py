@@ -11,12 +11,9 @@ from typing import Any, Final
 
 from indexing.health.rules import is_infrastructure_failure
 from indexing.models.executions import Conclusion
-from indexing.store.elasticsearch.client.connection import (
-    WRITING,
-    ConflictError,
-    Document,
-    Timeouts,
-)
+from indexing.store.elasticsearch.client.connection import WRITING, Timeouts
+from indexing.store.elasticsearch.client.documents import Document
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster

@@ -20,7 +20,7 @@ from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.client.concurrency import run_both
-from indexing.store.elasticsearch.client.connection import Version
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import changes, notices, observations, run_counts

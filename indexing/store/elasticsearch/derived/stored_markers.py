@@ -7,7 +7,7 @@ from contextlib import aclosing
 from itertools import repeat
 from typing import Any, Final
 
-from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Connection, Version
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.client.scanning import scan
 
 _DOCUMENTS_A_PAGE: Final = 1_000

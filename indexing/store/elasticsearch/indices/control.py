@@ -11,12 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from indexing.errors import StoreUnavailableError, StoreVersionError
-from indexing.store.elasticsearch.client.connection import (
-    WRITING,
-    ConflictError,
-    Connection,
-    Document,
-)
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.documents import Document
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.indices.retention import Retention

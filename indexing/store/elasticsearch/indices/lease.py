@@ -14,14 +14,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import (
-    ConflictError,
-    Connection,
-    Document,
-    Timeouts,
-    Version,
-)
-from indexing.store.elasticsearch.client.failures import CONFLICT, NOT_FOUND
+from indexing.store.elasticsearch.client.connection import Connection, Timeouts
+from indexing.store.elasticsearch.client.documents import Document, Version
+from indexing.store.elasticsearch.client.failures import CONFLICT, NOT_FOUND, ConflictError
 
 
 class LeaseDocument:

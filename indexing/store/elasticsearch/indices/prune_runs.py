@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from indexing.pruning import PruneRun, from_record, to_record
-from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Document
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.documents import Document
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.indices.layout import Layout
 
 _DOCUMENT: Final = "prune"

@@ -23,7 +23,8 @@ from weakref import WeakValueDictionary
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Connection, Version
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch, ends_within
 

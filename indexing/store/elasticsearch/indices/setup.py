@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from indexing.errors import StoreUnavailableError, StoreVersionError
-from indexing.store.elasticsearch.client.connection import WRITING, ConflictError, Connection
-from indexing.store.elasticsearch.client.failures import NOT_FOUND
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.failures import NOT_FOUND, ConflictError
 from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state, version_error
 from indexing.store.elasticsearch.indices.creation import (
     create_index,

@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from indexing.errors import StoreUnavailableError
-from indexing.store.elasticsearch.client.connection import WRITING, Connection, Version
+from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.lease import LeaseDocument, LeaseWatch, ends_within
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from indexing.lru import Lru
-from indexing.store.elasticsearch.client.connection import Document, Version
+from indexing.store.elasticsearch.client.documents import Document, Version
 from indexing.yielding import LoopYielder
 
 # The memory for documents, of some kilobytes each.

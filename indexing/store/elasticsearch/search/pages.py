@@ -19,7 +19,7 @@ from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQu
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.combined_reads import CombinedReads
-from indexing.store.elasticsearch.client.connection import TooComplexError, TooManyTermsError
+from indexing.store.elasticsearch.client.failures import TooComplexError, TooManyTermsError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.search.quarantined import find_quarantined, mark_quarantined
 from indexing.store.elasticsearch.search.query import (

@@ -16,7 +16,7 @@ from indexing.models.paging import Anchor
 from indexing.models.quarantines import ChangeAction, QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.client.connection import ConflictError
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import (

@@ -16,7 +16,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.selections import ExecutionSelection
 from indexing.store.elasticsearch import executions
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import Document
+from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.derived import (
     dirty_markers,

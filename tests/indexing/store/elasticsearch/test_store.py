@@ -13,7 +13,7 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch.client import search_queue
-from indexing.store.elasticsearch.client.connection import TooComplexError
+from indexing.store.elasticsearch.client.failures import TooComplexError
 from indexing.store.elasticsearch.client.search_queue import SEARCHES_AT_ONCE
 from indexing.store.elasticsearch.indices import setup
 from indexing.store.elasticsearch.indices.control import Control

@@ -14,7 +14,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.notifications import Webhook, WebhookFormat
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
-from indexing.store.elasticsearch.client.connection import Version
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.indices import written_tests
 from indexing.store.elasticsearch.indices.written_tests import WrittenTests
 from indexing.store.elasticsearch.store import ElasticsearchStore

@@ -14,7 +14,8 @@ from pytest_aiohttp.plugin import AiohttpServer
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import current_tenant
 from indexing.store.elasticsearch.client.combined_reads import CombinedReads
-from indexing.store.elasticsearch.client.connection import Connection, TooComplexError
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.failures import TooComplexError
 from indexing.store.elasticsearch.client.places import Place, Search
 from tests.indexing.store.elasticsearch.client.nodes import Nodes, json_response
 

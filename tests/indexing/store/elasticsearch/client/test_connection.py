@@ -15,8 +15,9 @@ from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client import connection as client
 from indexing.store.elasticsearch.client.bulk import Operation
-from indexing.store.elasticsearch.client.connection import ConflictError, Connection, Timeouts
+from indexing.store.elasticsearch.client.connection import Connection, Timeouts
 from indexing.store.elasticsearch.client.existing_ids import find_existing
+from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.indices.lease import LeaseDocument
 from tests.indexing.store.elasticsearch.client.nodes import (

@@ -16,7 +16,8 @@ from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.tests import VALUE_SORTS, IdentityKey, TestQuery, TestSort
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.client.connection import Connection, TooManyTermsError
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.failures import TooManyTermsError
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.search.shortcuts import Shortcut, make_shortcut_query

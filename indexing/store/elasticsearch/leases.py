@@ -16,13 +16,8 @@ async def hold_lease(
     found = await document.find()
     if found is not None and not Lease.from_record(found.source).allows(owner, now):
         return False
-    lease = Lease(owner, until)
-    source = {"kind": "lease", **lease.to_record()}
-    if await document.put(source, None if found is None else found.version) is not None:
-        return True
-    # The connection may have repeated the request, which then conflicts with its own first attempt.
-    found = await document.find()
-    return found is not None and Lease.from_record(found.source) == lease
+    source = {"kind": "lease", **Lease(owner, until).to_record()}
+    return await document.put(source, None if found is None else found.version) is not None
 
 
 async def release_lease(cluster: Cluster, name: str, owner: str) -> None:

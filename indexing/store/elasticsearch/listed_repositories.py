@@ -23,8 +23,9 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.changes import OF_TEST
 from indexing.store.elasticsearch.derived.observation_clauses import TIME as FINISHED_AT
 from indexing.store.elasticsearch.event_query import TIME as RECEIVED_AT
+from indexing.store.elasticsearch.quarantine_query import in_force
 from indexing.store.elasticsearch.repositories import KIND, find_repository, repository_of
-from indexing.timestamps import moment_or_none, to_microseconds
+from indexing.timestamps import moment_or_none
 
 _REPOSITORIES_A_PAGE: Final = 1_000
 # The repositories of one search. Each takes a bucket for every state of health, and a cluster
@@ -221,20 +222,11 @@ async def _count_quarantined(
     cluster: Cluster, routings: Sequence[str], now: datetime
 ) -> dict[str, int]:
     """Count the quarantined tests by routing; a test with several quarantines counts once."""
-    query = {
-        "bool": {
-            "filter": [
-                {"terms": {"repository_id": routings}},
-                {"exists": {"field": "quarantine_id"}},
-            ],
-            "must_not": [{"range": {"expires_at": {"lte": to_microseconds(now)}}}],
-        }
-    }
     counts: dict[str, int] = {}
     async for buckets in scan_groups(
         cluster.connection,
         cluster.layout.quarantines,
-        query,
+        in_force(now, {"terms": {"repository_id": routings}}),
         ("repository_id", "test_id"),
         size=_GROUPS_A_PAGE,
         timeouts=None,

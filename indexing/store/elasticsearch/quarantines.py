@@ -33,6 +33,7 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
 from indexing.store.elasticsearch.derived.rollups import build_test
+from indexing.store.elasticsearch.quarantine_query import in_force
 from indexing.store.elasticsearch.quarantine_slots import (
     QUARANTINE_FIELDS,
     QuarantineSlot,
@@ -228,16 +229,12 @@ async def _find_last_evidence(
 
 
 def _query_of(query: QuarantineQuery) -> dict[str, Any]:
-    ended = {"range": {"expires_at": {"lte": to_microseconds(query.now)}}}
-    filters: list[dict[str, Any]] = [
-        {"term": {"repository_id": routing_of(query.repository)}},
-        {"exists": {"field": "quarantine_id"}},
-    ]
+    filters = [{"term": {"repository_id": routing_of(query.repository)}}]
     if query.test_id is not None:
         filters.append({"term": {"test_id": str(query.test_id)}})
     if query.source is not None:
         filters.append({"term": {"source": query.source.value}})
-    return {"bool": {"filter": filters, "must_not": [ended]}}
+    return in_force(query.now, *filters)
 
 
 def _row_of(hit: paging.Hit) -> Quarantine:

@@ -17,6 +17,7 @@ from indexing.models.listed_repositories import (
 )
 from indexing.models.paging import Anchor, Page
 from indexing.store.sqlite.keyset import Slice, read_page
+from indexing.store.sqlite.quarantine_rows import IN_FORCE
 from indexing.store.sqlite.repositories import REPOSITORY_COLUMNS, repository_of
 from indexing.timestamps import moment_or_none, to_microseconds
 
@@ -32,10 +33,9 @@ SELECT r.id, r.key, {REPOSITORY_COLUMNS},
     -iif(flaky_detection, ifnull(h.flaky, 0), 0) AS by_flaky
 FROM repositories r LEFT JOIN health_counts h ON h.repository_id = r.id
 """
-_FIGURES: Final = """
+_FIGURES: Final = f"""
     (SELECT count(DISTINCT q.test_id) FROM quarantines q INDEXED BY quarantines_of_tests
-        WHERE q.repository_id = p.id AND q.removed_at IS NULL
-        AND (q.expires_at IS NULL OR q.expires_at > ?)),
+        WHERE q.repository_id = p.id AND {IN_FORCE}),
     (SELECT max(u.last_finished_at) FROM runs u WHERE u.repository_id = p.id),
     (SELECT max(e.received_at) FROM events e WHERE e.repository_id = p.id)
 """

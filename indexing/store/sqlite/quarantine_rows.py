@@ -1,4 +1,4 @@
-"""Converts a row of `quarantines` to a `Quarantine`."""
+"""The rows of `quarantines`: which are in force, and how they convert to a `Quarantine`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any, Final
 from indexing.models.quarantines import Quarantine, QuarantineKey, QuarantineSource
 from indexing.timestamps import from_microseconds, moment_or_none
 
-# The columns in the order that `quarantine_of` expects; `q` is the table.
+# The condition for quarantines in force; the parameter is the current time. `q` is the table.
+IN_FORCE: Final = "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
+
+# The columns in the order that `quarantine_of` expects.
 QUARANTINE_COLUMNS: Final = (
     "q.id, q.test_name, q.reason, q.branch, q.source, q.owner, q.created_at, q.expires_at,"
     " q.is_recovered"

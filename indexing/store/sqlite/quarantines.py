@@ -27,12 +27,11 @@ from indexing.store.sqlite.auto_quarantine import end_expired
 from indexing.store.sqlite.evidence import find_last_evidence
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.quarantine_changes import add_change
-from indexing.store.sqlite.quarantine_rows import QUARANTINE_COLUMNS, quarantine_of
+from indexing.store.sqlite.quarantine_rows import IN_FORCE, QUARANTINE_COLUMNS, quarantine_of
 from indexing.store.sqlite.recoveries import refresh_quarantines
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
 from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
 
-_IN_FORCE: Final = "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
 # Of one test and branch pattern; null is the pattern of every branch.
 _IN_PLACE: Final = (
     "q.test_id = ? AND ifnull(q.branch, char(0)) = ifnull(?, char(0)) AND q.removed_at IS NULL"
@@ -59,7 +58,7 @@ def list_quarantines(
         cursor = connection.execute(
             f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q JOIN repositories r"
             " ON r.id = q.repository_id"
-            f" WHERE r.key = ? AND {_IN_FORCE}{filters} AND {rows.condition} {rows.order}",
+            f" WHERE r.key = ? AND {IN_FORCE}{filters} AND {rows.condition} {rows.order}",
             (query.repository.key, to_microseconds(query.now), *values, *rows.parameters),
         )
         for row in cursor:
@@ -89,7 +88,7 @@ def get_quarantine(
     row = connection.execute(
         f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q JOIN repositories r"
         " ON r.id = q.repository_id"
-        f" WHERE q.id = ? AND r.key = ? AND {_IN_FORCE}",
+        f" WHERE q.id = ? AND r.key = ? AND {IN_FORCE}",
         (quarantine_id.bytes, repository.key, to_microseconds(now)),
     ).fetchone()
     return None if row is None else quarantine_of(row)
@@ -195,7 +194,7 @@ def _check_room(
         return
     (count,) = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM quarantines q WHERE q.repository_id = ?"
-        f" AND q.source = 'manual' AND {_IN_FORCE} LIMIT {MAX_QUARANTINES})",
+        f" AND q.source = 'manual' AND {IN_FORCE} LIMIT {MAX_QUARANTINES})",
         (repository_id, now),
     ).fetchone()
     if count == MAX_QUARANTINES:

@@ -14,8 +14,8 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
+from indexing.store.elasticsearch.quarantine_query import in_force
 from indexing.store.elasticsearch.repositories import find_repository
-from indexing.timestamps import to_microseconds
 
 _SLOTS_A_PAGE: Final = 5_000
 
@@ -60,16 +60,12 @@ async def _read_slots(
     cluster: Cluster, repository: RepositoryName, now: datetime, among: Collection[str] | None
 ) -> list[tuple[str, str | None]]:
     routing = routing_of(repository)
-    filters: list[dict[str, Any]] = [
-        {"term": {"repository_id": routing}},
-        {"exists": {"field": "quarantine_id"}},
-    ]
+    filters: list[dict[str, Any]] = [{"term": {"repository_id": routing}}]
     if among is not None:
         filters.append({"terms": {"test_id": sorted(among)}})
-    ended = {"range": {"expires_at": {"lte": to_microseconds(now)}}}
     body = {
         "size": _SLOTS_A_PAGE,
-        "query": {"bool": {"filter": filters, "must_not": [ended]}},
+        "query": in_force(now, *filters),
         "sort": [{"created_at": "asc"}, {"quarantine_id": "asc"}],
         "_source": ["test_id", "branch"],
     }

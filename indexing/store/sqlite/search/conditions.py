@@ -15,6 +15,7 @@ import orjson
 from indexing.globs import is_literal, literal_prefix
 from indexing.models.file_selections import FileSelection
 from indexing.models.tests import TestQuery, number_statuses
+from indexing.store.sqlite.quarantine_rows import IN_FORCE
 from indexing.timestamps import to_microseconds
 
 # The name of the SQL function for `indexing.globs.matches`, for characters that GLOB confuses.
@@ -35,9 +36,8 @@ _MANY_TO_LOOK_UP: Final = 5_000
 PATTERNS_KEPT: Final = 256
 
 # The condition for quarantines in force on the default branch; the parameter is the current time.
-_IN_FORCE: Final = (
-    "q.removed_at IS NULL AND (q.expires_at IS NULL OR q.expires_at > ?)"
-    f" AND (q.branch IS NULL OR {EXACT_MATCH}(q.branch, r.default_branch))"
+_IN_FORCE_ON_DEFAULT_BRANCH: Final = (
+    f"{IN_FORCE} AND (q.branch IS NULL OR {EXACT_MATCH}(q.branch, r.default_branch))"
 )
 
 
@@ -103,7 +103,7 @@ def quarantined_condition(query: TestQuery, test: str) -> Sql:
     return Sql(
         "EXISTS (SELECT 1 FROM tests t JOIN quarantines q ON q.test_id = t.test_id"
         " JOIN repositories r ON r.id = q.repository_id"
-        f" WHERE t.id = {test} AND {_IN_FORCE})",
+        f" WHERE t.id = {test} AND {_IN_FORCE_ON_DEFAULT_BRANCH})",
         (to_microseconds(query.now),),
     )
 
@@ -118,7 +118,7 @@ def narrowing_condition(query: TestQuery, repository_id: int) -> Sql | None:
         text = (
             "i.test IN (SELECT t.id FROM quarantines q JOIN repositories r ON r.id ="
             " q.repository_id JOIN tests t ON t.test_id = q.test_id WHERE q.repository_id = ?"
-            f" AND {_IN_FORCE})"
+            f" AND {_IN_FORCE_ON_DEFAULT_BRANCH})"
         )
         parts.append(Sql(text, (repository_id, to_microseconds(query.now))))
     if _narrows_by_filepaths(query):

@@ -21,6 +21,7 @@ from indexing.notifications.records import from_record, retry_record, to_record
 from indexing.notifications.rules import Subscription
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.deleting import delete_all
 from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
@@ -30,7 +31,8 @@ from indexing.timestamps import to_microseconds
 WAITING: Final = "outbox"
 DEAD: Final = "dead_letter"
 
-_ORDER: Final = [{"created_at": "asc"}, {"key_id": "asc"}]
+_ORDER_FIELDS: Final = ("created_at", "key_id")
+_ORDER: Final = [{field: "asc"} for field in _ORDER_FIELDS]
 _ROWS_A_PAGE: Final = 1_000
 
 
@@ -171,24 +173,20 @@ async def retry_dead(cluster: Cluster, webhook_id: uuid.UUID, now: datetime) -> 
     return done
 
 
-async def drop_outbox(cluster: Cluster, query: Mapping[str, Any]) -> None:
-    """Delete the notifications that match the query."""
-    body = {"size": _ROWS_A_PAGE, "query": query, "sort": _ORDER, "_source": False}
-    async for hits in scan(cluster.connection, cluster.layout.control, body):
-        operations = [Operation("delete", cluster.layout.control, hit["_id"], None) for hit in hits]
-        await bulk.send(cluster.connection, operations, visible=True)
-
-
 async def drop_outbox_of(cluster: Cluster, webhook_id: uuid.UUID) -> None:
     """Delete all notifications of a webhook."""
     for kind in (WAITING, DEAD):
-        await drop_outbox(cluster, _query_of(kind, webhook_id))
+        await _delete(cluster, _query_of(kind, webhook_id))
 
 
 async def prune_outbox(cluster: Cluster, before: int) -> None:
     """Delete the notifications from before that moment, in microseconds, sent or not."""
     old = {"range": {"created_at": {"lt": before}}}
-    await drop_outbox(cluster, {"bool": {"filter": [{"terms": {"kind": [WAITING, DEAD]}}, old]}})
+    await _delete(cluster, {"bool": {"filter": [{"terms": {"kind": [WAITING, DEAD]}}, old]}})
+
+
+async def _delete(cluster: Cluster, query: Mapping[str, Any]) -> None:
+    await delete_all(cluster.connection, cluster.layout.control, query, _ORDER_FIELDS)
 
 
 async def _replace(

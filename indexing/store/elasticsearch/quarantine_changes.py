@@ -25,6 +25,7 @@ from indexing.quarantine.changes import record_expiry
 from indexing.store.elasticsearch.client import bulk, paging
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING
+from indexing.store.elasticsearch.client.deleting import delete_all
 from indexing.store.elasticsearch.client.documents import Document, Version
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
@@ -126,17 +127,8 @@ async def list_changes(
 async def prune_changes(cluster: Cluster, before: int) -> None:
     """Delete the changes before that moment, in microseconds."""
     old = {"range": {"created_at": {"lt": before}}}
-    body = {
-        "size": _ROWS_A_PAGE,
-        "query": {"bool": {"filter": [{"term": {"kind": KIND}}, old]}},
-        "sort": [{field: "asc"} for field in _ORDER],
-        "_source": False,
-    }
-    async for hits in scan(cluster.connection, cluster.layout.control, body):
-        operations = [
-            Operation("delete", cluster.layout.control, hit["_id"], hit["_routing"]) for hit in hits
-        ]
-        await bulk.send(cluster.connection, operations, visible=True)
+    query = {"bool": {"filter": [{"term": {"kind": KIND}}, old]}}
+    await delete_all(cluster.connection, cluster.layout.control, query, _ORDER)
 
 
 async def prune_expiries(cluster: Cluster, before: int, now: datetime) -> None:

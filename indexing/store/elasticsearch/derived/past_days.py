@@ -9,6 +9,7 @@ import orjson
 
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.deleting import delete_all
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.run_counts import OF_RUN
@@ -40,17 +41,8 @@ async def keep_days(cluster: Cluster, after: int, until: int) -> None:
 async def prune_days(cluster: Cluster, kind: str, before: int) -> None:
     """Delete the documents of this kind of all days before the day `before`."""
     filters = [{"term": {"kind": kind}}, {"range": {"day": {"lt": before}}}]
-    body = {
-        "size": _ROWS_A_PAGE,
-        "query": {"bool": {"filter": filters}},
-        "sort": [{"day": "asc"}, {"place": "asc"}],
-        "_source": False,
-    }
-    async for hits in scan(cluster.connection, cluster.layout.days, body):
-        operations = [
-            Operation("delete", cluster.layout.days, hit["_id"], hit["_routing"]) for hit in hits
-        ]
-        await bulk.send(cluster.connection, operations, visible=True)
+    query = {"bool": {"filter": filters}}
+    await delete_all(cluster.connection, cluster.layout.days, query, ("day", "place"))
 
 
 async def _keep(cluster: Cluster, routing: str, branch: str, after: int, until: int) -> None:

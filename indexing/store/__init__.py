@@ -64,8 +64,7 @@ async def find_versions(place: Path | ElasticsearchPlace) -> StoreVersions | Non
 
         version = await find_version(place.urls, prefix=place.prefix, api_key=place.api_key)
         return None if version is None else StoreVersions(version, LAYOUT_VERSION)
-    from indexing.store.sqlite.connections import find_schema_version
-    from indexing.store.sqlite.schema import SCHEMA_VERSION
+    from indexing.store.sqlite.schema import SCHEMA_VERSION, find_schema_version
 
     stored = find_schema_version(place / STORE_FILE)
     return None if stored is None else StoreVersions(stored, SCHEMA_VERSION)

@@ -4,6 +4,7 @@ A quick read runs on the event loop's own connection, because handing it to a th
 the read. It has a budget: a read that exceeds it is interrupted and repeated in a thread, so that
 it does not block the loop. Writes share one thread with the only writing connection, in a fair
 queue of tenants.
+
 The work itself is plain functions over a connection, which do not catch errors of the driver.
 """
 
@@ -29,7 +30,7 @@ from indexing.store.pace import Pace
 from indexing.store.sqlite.driver_errors import translated_errors
 from indexing.store.sqlite.own_writes import OwnWrites, end_snapshot
 from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
-from indexing.store.sqlite.schema import ensure_schema, read_version, require_version
+from indexing.store.sqlite.schema import ensure_schema, require_version
 from indexing.store.sqlite.search.rows import add_functions
 from indexing.store.sqlite.slow_read import ReadInterruptedError, SlowRead, Work
 from indexing.store.sqlite.write_turns import WriteTurns
@@ -325,18 +326,6 @@ class _QuickReads:
     def _check(self) -> None:
         if self._is_spent():
             raise ReadInterruptedError
-
-
-def find_schema_version(path: Path) -> int | None:
-    """Read the schema version of a file without changing it; `None` if it has no tables."""
-    if not path.exists():
-        return None
-    with translated_errors(path):
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
-        try:
-            return read_version(connection) or None
-        finally:
-            connection.close()
 
 
 def _explain(error: Exception, connection: sqlite3.Connection) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from indexing.errors import StoreVersionError
+from indexing.store.sqlite.driver_errors import translated_errors
 from indexing.store.sqlite.migrations import MIGRATIONS, Migration
 from indexing.store.sqlite.migrations.version_2 import APPLICATION_ID
 
@@ -62,6 +63,18 @@ def ensure_schema(
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def find_schema_version(path: Path) -> int | None:
+    """Read the schema version of a file without changing it; `None` if it has no tables."""
+    if not path.exists():
+        return None
+    with translated_errors(path):
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
+        try:
+            return read_version(connection) or None
+        finally:
+            connection.close()
 
 
 def read_version(connection: sqlite3.Connection) -> int:

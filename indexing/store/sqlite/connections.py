@@ -204,6 +204,13 @@ class Connections:
                     self._own_writes.disown()
                     raise
 
+    async def write_in_steps(self, step: Work[int]) -> int:
+        """Run a step in one transaction after the other until it returns 0; return the sum."""
+        total = 0
+        while done := await self.write(step):
+            total += done
+        return total
+
     async def write_rows(
         self,
         rows: Sequence[R],

@@ -66,13 +66,9 @@ class SqliteNotifications(NotificationStore):
         )
 
     async def give_up_aged(self, webhook_id: uuid.UUID, until: datetime) -> int:
-        total = 0
-        step = partial(
-            outbox.give_up_aged, webhook_id=webhook_id, until=until, limit=_GIVEN_UP_A_STEP
+        return await self._connections.write_in_steps(
+            partial(outbox.give_up_aged, webhook_id=webhook_id, until=until, limit=_GIVEN_UP_A_STEP)
         )
-        while count := await self._connections.write(step):
-            total += count
-        return total
 
     async def retry_dead(self, webhook_id: uuid.UUID, now: datetime) -> int:
         return await self._connections.write(
@@ -80,11 +76,9 @@ class SqliteNotifications(NotificationStore):
         )
 
     async def notice_expiring(self, now: datetime) -> int:
-        total = 0
-        step = partial(notices.notify_expiring, now=now, limit=_EXPIRING_A_STEP)
-        while count := await self._connections.write(step):
-            total += count
-        return total
+        return await self._connections.write_in_steps(
+            partial(notices.notify_expiring, now=now, limit=_EXPIRING_A_STEP)
+        )
 
     async def hold_lease(self, name: str, owner: str, now: datetime, until: datetime) -> bool:
         return await self._connections.write(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 import uuid
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -98,8 +97,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         if not await connections.read(metrics_filling.is_filled):
             # An earlier release stored rows without metrics.
             fill = partial(metrics_filling.fill_some, limit=_TESTS_A_STEP)
-            while await connections.write(fill):
-                pass
+            await connections.write_in_steps(fill)
         return cls(connections)
 
     async def close(self) -> None:
@@ -245,7 +243,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         self, selection: ExecutionSelection, now: datetime, progress: Steps | None = None
     ) -> int:
         step = partial(removal.remove_some, selection=selection, limit=_REMOVED_A_STEP)
-        removed = await self._repeat(step)
+        removed = await self._connections.write_in_steps(step)
         if selection.outside is not None:
             await self._connections.write(
                 partial(
@@ -341,33 +339,27 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         progress: Steps | None = None,
         rollups_before: datetime | None = None,
     ) -> PruneCount:
+        in_steps = self._connections.write_in_steps
         # Days that lose executions become final, so they must be up to date first.
         await self.refresh_tests(now, progress)
-        dropped_executions = await self._repeat(
+        dropped_executions = await in_steps(
             partial(maintenance.prune_executions, before=before, limit=_PRUNED_A_STEP)
         )
-        dropped_events = await self._repeat(
+        dropped_events = await in_steps(
             partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
         )
-        await self._repeat(
+        await in_steps(
             partial(quarantine_changes.prune_changes, before=before, limit=_PRUNED_A_STEP)
         )
         expiries = partial(quarantine_changes.prune_expiries, before=before, now=now)
-        await self._repeat(partial(expiries, limit=_PRUNED_A_STEP))
-        await self._repeat(partial(outbox.prune_outbox, before=before, limit=_PRUNED_A_STEP))
+        await in_steps(partial(expiries, limit=_PRUNED_A_STEP))
+        await in_steps(partial(outbox.prune_outbox, before=before, limit=_PRUNED_A_STEP))
         if rollups_before is not None:
             for step in (rollups.prune_days, run_days.prune_past_days):
                 until = min(before, rollups_before)
-                await self._repeat(partial(step, before=until, limit=_PRUNED_A_STEP))
+                await in_steps(partial(step, before=until, limit=_PRUNED_A_STEP))
         await self.refresh_tests(now, progress)
         return PruneCount(dropped_events, dropped_executions)
 
     async def rebuild(self, now: datetime, progress: Steps | None = None) -> int:
         return await rebuild_in_steps(self._connections, now, progress)
-
-    async def _repeat(self, step: Callable[[sqlite3.Connection], int]) -> int:
-        """Run the step in one transaction after the other until it has nothing to do."""
-        total = 0
-        while done := await self._connections.write(step):
-            total += done
-        return total

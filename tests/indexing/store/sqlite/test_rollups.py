@@ -230,14 +230,16 @@ async def test_old_results_that_arrive_during_a_prune_are_judged(
     await load_names(store, ["t"])
     run = make_run("old", commit="old")
     old = make_executions(run, [("t", FAILED)], after(days=-200))
-    repeat = SqliteStore._repeat
+    assert isinstance(store, SqliteStore)
+    connections = store._connections
+    write_in_steps = connections.write_in_steps
 
-    async def load_before(self: SqliteStore, work: Any) -> int:
+    async def load_before(work: Any) -> int:
         if getattr(work, "func", None) is step:
-            await self.write_results(WIDGETS, {run: old})
-        return await repeat(self, work)
+            await store.write_results(WIDGETS, {run: old})
+        return await write_in_steps(work)
 
-    monkeypatch.setattr(SqliteStore, "_repeat", load_before)
+    monkeypatch.setattr(connections, "write_in_steps", load_before)
     assert (await store.prune(after(days=-90), NOON)).executions == 0
     monkeypatch.undo()
     assert (await store.prune(after(days=-90), NOON)).executions == 1

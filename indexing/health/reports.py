@@ -10,8 +10,7 @@ from indexing.health.rollups import Job, Rollup, cut_spread, find_newest, outcom
 from indexing.health.rules import is_live
 from indexing.health.sequences import KEPT_VERDICTS, SequenceState
 from indexing.health.status import find_worst, judge_sequence
-from indexing.health.thresholds import WINDOW
-from indexing.health.window import day_number
+from indexing.health.window import day_number, start_of_window
 from indexing.health.window_counts import count_window
 from indexing.models.health_reports import HealthReport, JobHealth, ReportedVerdict
 from indexing.models.tests import HealthStatus
@@ -36,7 +35,7 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
     if not rollups:
         return HealthReport(HealthStatus.UNKNOWN, (), 0)
     newest = find_newest(rollups.values()).newest_at
-    start = day_number(newest) - WINDOW.days + 1
+    start = start_of_window(newest)
     live: list[tuple[HealthStatus, SequenceState]] = []
     jobs: list[JobHealth] = []
     for job, rollup in sorted(rollups.items()):

@@ -19,7 +19,7 @@ from indexing.health.thresholds import (
     INFRASTRUCTURE_MIN_RESULTS,
     WINDOW,
 )
-from indexing.health.window import LIVE_MICROSECONDS, day_number
+from indexing.health.window import LIVE_MICROSECONDS, day_number, start_of_window
 from indexing.health.window_counts import WindowCounts, count_window, ratio_of
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import (
@@ -73,7 +73,7 @@ def judge_rollups(
     passed = failed = flaky = verdicts = 0
     if rollups:
         newest = find_newest(rollups.values())
-        start = day_number(newest.newest_at) - WINDOW.days + 1
+        start = start_of_window(newest.newest_at)
         live: list[tuple[HealthStatus, Rollup]] = []
         for job, rollup in sorted(rollups.items()):
             counted = count_window(rollup, start)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from indexing.health.rollups import Rollup, find_newest
-from indexing.health.thresholds import WINDOW
-from indexing.health.window import day_number
+from indexing.health.window import start_of_window
 from indexing.models.verdict_counts import VerdictCounts
 
 
@@ -17,7 +16,7 @@ def count_verdicts(rollups: Collection[Rollup], first_day: int) -> VerdictCounts
     """
     if not rollups:
         return VerdictCounts()
-    start = max(first_day, day_number(find_newest(rollups).newest_at) - WINDOW.days + 1)
+    start = max(first_day, start_of_window(find_newest(rollups).newest_at))
     passed = failed = flaky = 0
     for rollup in rollups:
         sequence = rollup.sequence_since(start)

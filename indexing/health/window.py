@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from indexing.health.thresholds import LIVE_FOR
+from indexing.health.thresholds import LIVE_FOR, WINDOW
 from indexing.timestamps import DAY_MICROSECONDS, EPOCH
 
 # A day number before every day that a store can hold.
@@ -31,3 +31,8 @@ def end_of_day(day: int) -> datetime:
 def day_number(microseconds: int) -> int:
     """Return the number of the UTC day of a time in microseconds since 1970."""
     return microseconds // DAY_MICROSECONDS
+
+
+def start_of_window(newest_at: int) -> int:
+    """Return the first day of the window of a test whose newest execution finished at that time."""
+    return day_number(newest_at) - WINDOW.days + 1

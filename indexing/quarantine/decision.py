@@ -10,7 +10,7 @@ from typing import Final
 from indexing.health.observations import Judgement
 from indexing.health.rollups import Rollup, find_newest
 from indexing.health.thresholds import WINDOW
-from indexing.health.window import day_number
+from indexing.health.window import start_of_window
 from indexing.models.tests import HealthStatus, TestHealth
 from indexing.timestamps import format_timestamp, from_microseconds, moment_or_none
 
@@ -58,7 +58,7 @@ def find_evidence(rollups: Collection[Rollup]) -> Evidence | None:
     """
     if not rollups:
         return None
-    start = day_number(find_newest(rollups).newest_at) - WINDOW.days + 1
+    start = start_of_window(find_newest(rollups).newest_at)
     days = [day for rollup in rollups for day in rollup.days if day.day >= start]
     first = min((d.first_evidence for d in days if d.first_evidence is not None), default=None)
     last = max((d.last_evidence for d in days if d.last_evidence is not None), default=None)

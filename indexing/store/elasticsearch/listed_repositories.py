@@ -20,7 +20,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived.changes import OF_TEST
+from indexing.store.elasticsearch.derived.changes import BY_HEALTH, OF_TEST, sum_changes
 from indexing.store.elasticsearch.derived.observation_clauses import TIME as FINISHED_AT
 from indexing.store.elasticsearch.event_query import TIME as RECEIVED_AT
 from indexing.store.elasticsearch.quarantine_query import in_force
@@ -32,8 +32,6 @@ _REPOSITORIES_A_PAGE: Final = 1_000
 # allows 65,536 buckets in a response.
 _COUNTED_AT_ONCE: Final = 1_000
 _GROUPS_A_PAGE: Final = 10_000
-# More than there are states of health.
-_MOST_STATES: Final = 10
 
 _Counts = Mapping[str, Mapping[str, int]]
 
@@ -147,17 +145,11 @@ async def _count_health(
     counts: dict[str, dict[str, int]] = {}
     for answer in await cluster.connection.search_many(searches) if searches else ():
         for bucket in answer["aggregations"]["repositories"]["buckets"]:
-            of_one = counts.setdefault(bucket["key"], {})
-            for name, sign in (("health", 1), ("previous", -1)):
-                for state in bucket[name]["buckets"]:
-                    of_one[state["key"]] = of_one.get(state["key"], 0) + sign * state["doc_count"]
+            counts[bucket["key"]] = sum_changes(bucket)
     return counts
 
 
 def _body_of_counts(routings: Sequence[str]) -> dict[str, Any]:
-    states = {
-        name: {"terms": {"field": name, "size": _MOST_STATES}} for name in ("health", "previous")
-    }
     filters = [{"term": {"kind": OF_TEST}}, {"terms": {"repository_id": routings}}]
     return {
         "size": 0,
@@ -166,7 +158,7 @@ def _body_of_counts(routings: Sequence[str]) -> dict[str, Any]:
         "aggs": {
             "repositories": {
                 "terms": {"field": "repository_id", "size": len(routings)},
-                "aggs": states,
+                "aggs": BY_HEALTH,
             }
         },
     }

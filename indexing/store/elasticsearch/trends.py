@@ -15,7 +15,7 @@ from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCount
 from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived.changes import FLAKY, OF_TEST
+from indexing.store.elasticsearch.derived.changes import BY_HEALTH, FLAKY, OF_TEST, sum_changes
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.past_days import PAST, SUMMED
 from indexing.store.elasticsearch.derived.run_counts import OF_RUN
@@ -33,8 +33,6 @@ _COUNTED: Final = (Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED)
 _OF_DURATIONS: Final = {"durations": "value_count", "total": "sum", "longest": "max"}
 _IS_FLAKY: Final = {"term": {"kind": FLAKY}}
 _OF_VERDICTS: Final = {"verdicts": {"sum": {"field": "verdicts"}}}
-# More than there are states of health.
-_MOST_STATES: Final = 10
 
 
 async def sum_days(cluster: Cluster, query: DayQuery) -> dict[int, DaySums]:
@@ -197,9 +195,6 @@ async def count_flaky_verdicts(cluster: Cluster, query: DayQuery) -> dict[int, i
 
 async def count_health(cluster: Cluster, query: DayQuery) -> HealthCounts:
     """Count the tests of each health before the first day, and the changes on each day after."""
-    states = {
-        name: {"terms": {"field": name, "size": _MOST_STATES}} for name in ("previous", "health")
-    }
     body = {
         "size": 0,
         "track_total_hits": False,
@@ -215,11 +210,13 @@ async def count_health(cluster: Cluster, query: DayQuery) -> HealthCounts:
         "aggs": {
             "before": {
                 "filter": {"range": {"day": {"lt": query.first_day}}},
-                "aggs": states,
+                "aggs": BY_HEALTH,
             },
             "during": {
                 "filter": {"range": {"day": {"gte": query.first_day}}},
-                "aggs": {"days": {"terms": {"field": "day", "size": _MOST_DAYS}, "aggs": states}},
+                "aggs": {
+                    "days": {"terms": {"field": "day", "size": _MOST_DAYS}, "aggs": BY_HEALTH}
+                },
             },
         },
     }
@@ -228,8 +225,8 @@ async def count_health(cluster: Cluster, query: DayQuery) -> HealthCounts:
     )
     found = answer["aggregations"]
     return HealthCounts(
-        _changes_of(found["before"]),
-        {bucket["key"]: _changes_of(bucket) for bucket in found["during"]["days"]["buckets"]},
+        sum_changes(found["before"]),
+        {bucket["key"]: sum_changes(bucket) for bucket in found["during"]["days"]["buckets"]},
     )
 
 
@@ -250,13 +247,3 @@ async def _by_day(
     body = _body_by_day(filters, range(query.first_day, query.last_day + 1), within)
     answer = await cluster.connection.search(index, body, routing=routing)
     return {bucket["key"]: bucket for bucket in answer["aggregations"]["days"]["buckets"]}
-
-
-def _changes_of(found: Mapping[str, Any]) -> dict[str, int]:
-    """Return by how much the number of tests of each health has changed."""
-    counts: dict[str, int] = {}
-    for name, sign in (("health", 1), ("previous", -1)):
-        for bucket in found[name]["buckets"]:
-            health = bucket["key"]
-            counts[health] = counts.get(health, 0) + sign * bucket["doc_count"]
-    return counts

@@ -22,6 +22,13 @@ OF_TEST: Final = "test"
 OF_SEQUENCE: Final = "sequence"
 FLAKY: Final = "flaky"
 
+# More than there are states of health.
+_MOST_STATES: Final = 10
+# The aggregations of changes that `sum_changes` reads.
+BY_HEALTH: Final = {
+    name: {"terms": {"field": name, "size": _MOST_STATES}} for name in ("health", "previous")
+}
+
 _ROWS_A_PAGE: Final = 5_000
 
 
@@ -45,6 +52,16 @@ async def list_operations(
         there = found.get(result.test.test_id, {}) if result.test.test_id in looked_up else None
         operations += _operations_of(cluster, result, version, there)
     return operations
+
+
+def sum_changes(found: Mapping[str, Any]) -> dict[str, int]:
+    """Return by how much the number of tests of each health has changed, from `BY_HEALTH`."""
+    counts: dict[str, int] = {}
+    for name, sign in (("health", 1), ("previous", -1)):
+        for bucket in found[name]["buckets"]:
+            health = bucket["key"]
+            counts[health] = counts.get(health, 0) + sign * bucket["doc_count"]
+    return counts
 
 
 def _is_unsure(result: Result) -> bool:

@@ -22,13 +22,13 @@ from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived.arrivals import Arrival, arrival_of
 from indexing.store.elasticsearch.derived.dirty_markers import (
     FollowUp,
     marker_operation,
     new_marker_id,
     write_markers,
 )
+from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution, mark_execution
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.execution_documents import Result, list_results
 from indexing.store.elasticsearch.indices.control import State
@@ -46,7 +46,7 @@ _ROWS_A_PAGE: Final = 5_000
 # more, a search is cheaper, although it needs a refresh first.
 _LOOKED_UP_AT_ONCE: Final = 500
 # The most executions in one marker.
-_ARRIVALS_A_MARKER: Final = 2_000
+_EXECUTIONS_A_MARKER: Final = 2_000
 
 
 async def write_results(
@@ -93,27 +93,27 @@ async def _write(
     outcomes = await _store(cluster, operations, len(given))
     if len(given) > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
-    await write_markers(cluster, [marker(arrivals=_arrivals_of(given, outcomes))])
+    await write_markers(cluster, [marker(executions=_mark_executions(given, outcomes))])
     cluster.written_markers.add(routing, WrittenMarker(marker_id, frozenset(names), jobs, counted))
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
     return ExecutionCount(written, unchanged)
 
 
-def _arrivals_of(
+def _mark_executions(
     results: Sequence[Result], outcomes: Sequence[Outcome | None]
-) -> dict[str, list[Arrival]] | None:
-    """Return the arrivals for the marker; None if they are too many for one marker."""
-    if len(results) > _ARRIVALS_A_MARKER:
+) -> dict[str, list[MarkedExecution]] | None:
+    """Return the executions for the marker, by test; None if they are too many for one marker."""
+    if len(results) > _EXECUTIONS_A_MARKER:
         return None
-    arrivals: dict[str, list[Arrival]] = {}
+    marked: dict[str, list[MarkedExecution]] = {}
     for result, outcome in zip(results, outcomes, strict=True):
         known = result.run
         is_new = outcome is not None and outcome.done
-        arrivals.setdefault(result.test, []).append(
-            arrival_of(known.run, known.id, result.execution, is_new=is_new)
+        marked.setdefault(result.test, []).append(
+            mark_execution(known.run, known.id, result.execution, is_new=is_new)
         )
-    return arrivals
+    return marked
 
 
 async def _mark_before(

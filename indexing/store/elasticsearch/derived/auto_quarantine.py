@@ -120,9 +120,9 @@ async def apply_rules(
             if test.test_id not in late:
                 place = (test.test_id, None)
                 changed[place] = await _apply(cluster, rules, test, slots[place])
-    arrivals = {test.test_id: test.rollups for test in tests}
+    rollups = {test.test_id: test.rollups for test in tests}
     after = await judge_recovery(
-        cluster, routing, list(changed.values()), arrivals, rules.failed_runs
+        cluster, routing, list(changed.values()), rollups, rules.failed_runs
     )
     written = [
         slot

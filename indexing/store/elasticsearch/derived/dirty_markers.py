@@ -18,9 +18,9 @@ from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived.arrivals import (
-    Arrival,
-    write_arrivals,
+from indexing.store.elasticsearch.derived.marked_executions import (
+    MarkedExecution,
+    write_executions,
 )
 from indexing.store.elasticsearch.tests import RemovedBound
 
@@ -57,8 +57,8 @@ class DirtyMarker:
     """A marker that names stale tests of one repository; `tests` is None for all of its tests.
 
     `ahead_until` is a deadline in seconds since 1970: until then the change may be in progress.
-    `arrivals` has the new executions by test; if it is None, the tests have to be computed from all
-    of their executions. `size` is about how many bytes the arrivals have as JSON. `removal` is the
+    `executions` has the new ones by test; if it is None, the tests have to be computed from all of
+    their executions. `size` is about how many bytes the new ones have as JSON. `removal` is the
     last deletion of results that the load knew of when it began; None if no load wrote the marker.
     """
 
@@ -68,7 +68,7 @@ class DirtyMarker:
     tests: frozenset[str] | None
     ahead_until: float
     follow_up: FollowUp = NO_FOLLOW_UP
-    arrivals: Mapping[str, Sequence[Arrival]] | None = field(default=None, compare=False)
+    executions: Mapping[str, Sequence[MarkedExecution]] | None = field(default=None, compare=False)
     size: int = 0
     removal: str | None = None
 
@@ -113,10 +113,10 @@ def marker_operation(
     *,
     ahead: bool = False,
     follow_up: FollowUp = NO_FOLLOW_UP,
-    arrivals: Mapping[str, Sequence[Arrival]] | None = None,
+    executions: Mapping[str, Sequence[MarkedExecution]] | None = None,
     removal: str | None = None,
 ) -> Operation:
-    """Return the write of a marker as a bulk operation; too large arrivals are left out."""
+    """Return the write of a marker as a bulk operation; too large executions are left out."""
     source: dict[str, Any] = {
         "repository_id": routing,
         "mark": marker_id,
@@ -134,8 +134,9 @@ def marker_operation(
             source["removed"]["arrivals"] = sorted(follow_up.arrivals)
     if removal is not None:
         source["removal"] = removal
-    written = None if arrivals is None else write_arrivals(arrivals)
+    written = None if executions is None else write_executions(executions)
     if written is not None:
+        # These are the names of earlier releases.
         source |= {"arrivals": written.by_test, "arrivals_size": written.size}
     return Operation("index", cluster.layout.stale, marker_id, None, source)
 

@@ -17,7 +17,7 @@ from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.store.elasticsearch.client.connection import WRITING
 from indexing.store.elasticsearch.client.scanning import Hit, scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived.arrivals import short_id
+from indexing.store.elasticsearch.derived.marked_executions import short_id
 from indexing.store.elasticsearch.derived.observation_clauses import (
     TIME,
     Clause,

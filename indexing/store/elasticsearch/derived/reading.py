@@ -16,8 +16,8 @@ from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import auto_quarantine, run_counts, stored_markers
-from indexing.store.elasticsearch.derived.arrivals import Arrival
 from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
+from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution
 from indexing.store.elasticsearch.derived.run_counts import Counted
 from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
@@ -36,7 +36,7 @@ class Work:
     """
 
     tests: Sequence[str]
-    new: Mapping[str, Sequence[Arrival]]
+    new: Mapping[str, Sequence[MarkedExecution]]
     runs: Sequence[str]
     arrivals: frozenset[tuple[str, int]] | None
     removed: Mapping[str, Collection[RemovedBound]]
@@ -56,14 +56,14 @@ class Work:
                 arrivals |= follow_up.arrivals or frozenset()
         return cls(
             sorted(frozenset[str]().union(*(marker.tests or () for marker in markers))),
-            stored_markers.collect_arrivals(markers),
+            stored_markers.collect_executions(markers),
             sorted(frozenset[str]().union(*(each.runs for each in follow_ups))),
             None if arrivals is None else frozenset(arrivals),
             removed,
-            [marker for marker in markers if marker.removal is not None or marker.arrivals],
+            [marker for marker in markers if marker.removal is not None or marker.executions],
         )
 
-    def new_in(self, documents: Documents) -> Mapping[str, Sequence[Arrival]]:
+    def new_in(self, documents: Documents) -> Mapping[str, Sequence[MarkedExecution]]:
         """Return the new executions by test, without those that may have been deleted since."""
         removal = removal_of(documents.repository)
         # An earlier release does not say which removal a load knew of.

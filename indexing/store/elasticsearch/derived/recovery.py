@@ -11,7 +11,7 @@ from indexing.health.recovery import Recovery
 from indexing.models.quarantines import covers_branch
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
-from indexing.store.elasticsearch.derived.arrivals import Arrival
+from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot, Record
 from indexing.timestamps import to_microseconds
@@ -32,10 +32,10 @@ async def judge_recovery(
     runs, `failed_runs` failed as a whole. Otherwise, all executions since the quarantine began are
     read.
     """
-    arrivals = {
-        test: rollups.arrivals
+    executions = {
+        test: rollups.executions
         for test, rollups in (changes or {}).items()
-        if rollups.arrivals is not None
+        if rollups.executions is not None
     }
     updated: dict[int, QuarantineSlot] = {}
     unknown: list[tuple[int, QuarantineSlot, Record]] = []
@@ -43,12 +43,12 @@ async def judge_recovery(
         record = slot.record
         if record is None:
             updated[number] = slot
-        elif record.recovery is None or str(slot.test_id) not in arrivals:
+        elif record.recovery is None or str(slot.test_id) not in executions:
             unknown.append((number, slot, record))
     await _read_unknown(cluster, routing, unknown, updated)
     for number, slot in enumerate(slots):
         if number not in updated and slot.record is not None:
-            new = arrivals[str(slot.test_id)]
+            new = executions[str(slot.test_id)]
             updated[number] = _merge(
                 slot, slot.record, slot.record.recovery, _observe(new, failed_runs)
             )
@@ -93,11 +93,11 @@ async def _read_unknown(
 
 
 def _observe(
-    arrivals: Sequence[Arrival], failed_runs: Collection[str]
+    executions: Sequence[MarkedExecution], failed_runs: Collection[str]
 ) -> Iterator[tuple[Observation, str]]:
-    for arrival in arrivals:
-        if arrival.branch is not None:
-            yield arrival.observe(failed_runs), arrival.branch
+    for execution in executions:
+        if execution.branch is not None:
+            yield execution.observe(failed_runs), execution.branch
 
 
 def _merge(

@@ -19,7 +19,7 @@ from indexing.health.rollups import DailyRollup, Job, KeptVerdict, Rollup, find_
 from indexing.health.window import NEVER, day_number
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived.arrivals import Arrival
+from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution
 from indexing.store.elasticsearch.derived.observations import ObservedBranch, OnBranch
 from indexing.store.elasticsearch.tests import JobRollup, StoredTest
 from indexing.timestamps import DAY_MICROSECONDS
@@ -38,15 +38,16 @@ class RollupsOfTest:
     """The roll-ups of one test.
 
     `merged` has the ids of the executions on the newest day of each roll-up. `fresh` are the
-    executions that may be the first or last failure or success. If `arrivals` is set, nothing else
-    has changed since the test was stored. `history` is the new history of the test. `judgement` is
-    set if it follows from the only execution of a new test, with flaky detection on.
+    executions that may be the first or last failure or success. `executions` are those of the
+    markers; if they are set, nothing else has changed since the test was stored. `history` is the
+    new history of the test. `judgement` is set if it follows from the only execution of a new test,
+    with flaky detection on.
     """
 
     rollups: Mapping[Job, Rollup]
     merged: Mapping[Job, tuple[str, ...]]
     fresh: Sequence[Observation]
-    arrivals: Sequence[Arrival] | None = None
+    executions: Sequence[MarkedExecution] | None = None
     history: History = field(default_factory=History)
     judgement: Judgement | None = None
 
@@ -57,7 +58,7 @@ class RollupsOfTest:
     @property
     def unchanged_until(self) -> int | None:
         """The time before which nothing has changed; None if anything may have changed."""
-        if self.arrivals is None:
+        if self.executions is None:
             return None
         return min((seen.at for seen in self.fresh), default=_FOREVER)
 
@@ -76,7 +77,7 @@ async def merge_tests(
     cluster: Cluster,
     observed: ObservedBranch,
     tests: Mapping[str, StoredTest],
-    arrivals: Mapping[str, Sequence[Arrival]],
+    executions: Mapping[str, Sequence[MarkedExecution]],
     failed_runs: Collection[str],
 ) -> dict[str, RollupsOfTest]:
     """Merge new executions into the roll-ups of tests; leave out tests where that is not exact.
@@ -92,7 +93,7 @@ async def merge_tests(
         and (
             document.branch is None or (document.branch == branch and document.history is not None)
         )
-        and test in arrivals
+        and test in executions
     }
     if not stored:
         return {}
@@ -101,7 +102,7 @@ async def merge_tests(
         unknown: dict[Place, int] = {}
         for test, rollups in tuple(stored.items()):
             try:
-                unknown |= find_unknown(test, rollups, arrivals[test], branch)
+                unknown |= find_unknown(test, rollups, executions[test], branch)
             except DATA_ERRORS:
                 # Damaged roll-ups are computed again.
                 del stored[test]
@@ -117,14 +118,14 @@ async def merge_tests(
             with suppress(InexactMergeError, *DATA_ERRORS):
                 first = None
                 if tests[test].is_new:
-                    first = find_first_pass(arrivals[test], branch, failed_runs, final_until)
+                    first = find_first_pass(executions[test], branch, failed_runs, final_until)
                 if first is not None:
                     merged[test] = first
                     continue
                 merged[test] = merge_test(
                     test,
                     rollups,
-                    arrivals[test],
+                    executions[test],
                     branch,
                     failed_runs,
                     earlier,
@@ -138,15 +139,18 @@ async def merge_tests(
 
 
 def find_first_pass(
-    arrivals: Sequence[Arrival], branch: str, failed_runs: Collection[str], final_until: int
+    executions: Sequence[MarkedExecution],
+    branch: str,
+    failed_runs: Collection[str],
+    final_until: int,
 ) -> RollupsOfTest | None:
     """Return the roll-ups of a new test whose only execution passed; None for any other test."""
-    if len(arrivals) != 1:
+    if len(executions) != 1:
         return None
-    (arrival,) = arrivals
-    if arrival.facts is None or arrival.branch != branch:
+    (execution,) = executions
+    if execution.facts is None or execution.branch != branch:
         return None
-    seen = arrival.observe(failed_runs)
+    seen = execution.observe(failed_runs)
     if day_number(seen.at) <= final_until:
         return None
     first = derive_first_pass(seen, flaky_detection=True)
@@ -155,9 +159,9 @@ def find_first_pass(
     job = (seen.pipeline_name, seen.job_name)
     return RollupsOfTest(
         {job: first.merged.rollup},
-        {job: (arrival.id,)},
+        {job: (execution.id,)},
         [seen],
-        arrivals,
+        executions,
         first.history,
         first.judgement,
     )
@@ -215,7 +219,7 @@ def build_test(
 def merge_test(
     test_id: str,
     stored: Sequence[JobRollup],
-    arrivals: Sequence[Arrival],
+    executions: Sequence[MarkedExecution],
     branch: str,
     failed_runs: Collection[str],
     earlier: Collection[Place],
@@ -237,16 +241,16 @@ def merge_test(
     known = {each_id for ids in merged.values() for each_id in ids}
     new: dict[Job, dict[str, Observation]] = {}
     fresh: list[Observation] = []
-    for arrival in arrivals:
-        job, is_known = arrival.job, arrival.id in known
+    for execution in executions:
+        job, is_known = execution.job, execution.id in known
         if job is None:
             if not is_known:
                 raise InexactMergeError
-        elif arrival.branch == branch:
-            seen = arrival.observe(failed_runs)
+        elif execution.branch == branch:
+            seen = execution.observe(failed_runs)
             fresh.append(seen)
             if not is_known:
-                new.setdefault(job, {})[arrival.id] = seen
+                new.setdefault(job, {})[execution.id] = seen
     days = {job: {d.day: d for d in rollup.days} for job, rollup in rollups.items() if rollup}
     verdicts: dict[Job, Mapping[str, KeptVerdict]] = {}
     for job, of_job in new.items():
@@ -268,7 +272,7 @@ def merge_test(
         {job: rollup for job, rollup in rollups.items() if rollup is not None},
         merged,
         fresh,
-        arrivals,
+        executions,
         merge_history(
             history or History(),
             {job: [by_day[day] for day in sorted(by_day)] for job, by_day in days.items()},
@@ -283,7 +287,7 @@ def merge_test(
 
 
 def find_unknown(
-    test_id: str, stored: Sequence[JobRollup], arrivals: Iterable[Arrival], branch: str
+    test_id: str, stored: Sequence[JobRollup], executions: Iterable[MarkedExecution], branch: str
 ) -> dict[Place, int]:
     """Return the commits that may have older executions, with their number of new executions.
 
@@ -294,9 +298,9 @@ def find_unknown(
         return {}
     ids: dict[Place, set[str]] = {}
     known = {each_id for each in stored for each_id in each.merged}
-    for arrival in arrivals:
-        if arrival.job is not None and arrival.branch == branch and arrival.id not in known:
-            ids.setdefault((test_id, *arrival.job, arrival.commit), set()).add(arrival.id)
+    for execution in executions:
+        if execution.job is not None and execution.branch == branch and execution.id not in known:
+            ids.setdefault((test_id, *execution.job, execution.commit), set()).add(execution.id)
     unknown: dict[Place, int] = {}
     for each in stored:
         places = [place for place in ids if place[1:3] == (each.pipeline_name, each.job_name)]

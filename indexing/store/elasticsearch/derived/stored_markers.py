@@ -11,13 +11,13 @@ from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
-from indexing.store.elasticsearch.derived.arrivals import Arrival, read_arrivals
 from indexing.store.elasticsearch.derived.dirty_markers import (
     LATER_PREFIX,
     NO_FOLLOW_UP,
     DirtyMarker,
     FollowUp,
 )
+from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution, read_executions
 from indexing.store.elasticsearch.tests import RemovedBound
 from indexing.yielding import LoopYielder
 
@@ -27,7 +27,7 @@ _TESTS_AT_ONCE: Final = 100_000
 _BYTES_AT_ONCE: Final = 32 * 1024 * 1024
 # A page of markers is decoded at once, which blocks the event loop.
 _MARKERS_A_PAGE: Final = 10
-# A page of markers without their arrivals.
+# A page of markers without their executions.
 _NAMES_A_PAGE: Final = 100
 
 
@@ -110,7 +110,7 @@ def _parse_marker(document: Document) -> DirtyMarker:
         None if tests is None else frozenset(tests),
         source["ahead_until"],
         _follow_up_of(source.get("removed")),
-        read_arrivals(source.get("arrivals")),
+        read_executions(source.get("arrivals")),
         # A marker of an earlier release does not say it, so the limit does not hold for these.
         source.get("arrivals_size", 0),
         source.get("removal"),
@@ -132,17 +132,17 @@ def _follow_up_of(source: Mapping[str, Any] | None) -> FollowUp:
     return FollowUp(bounds, frozenset(source["runs"]), arrivals)
 
 
-def collect_arrivals(markers: Sequence[DirtyMarker]) -> dict[str, list[Arrival]]:
+def collect_executions(markers: Sequence[DirtyMarker]) -> dict[str, list[MarkedExecution]]:
     """Return the new executions by test, for tests whose markers contain all that changed."""
     unknown: set[str] = set()
-    arrivals: dict[str, list[Arrival]] = {}
+    executions: dict[str, list[MarkedExecution]] = {}
     for marker in markers:
-        if marker.arrivals is None:
+        if marker.executions is None:
             unknown |= marker.tests or frozenset()
         else:
-            for test, new in marker.arrivals.items():
-                arrivals.setdefault(test, []).extend(new)
-    return {test: new for test, new in arrivals.items() if test not in unknown}
+            for test, new in marker.executions.items():
+                executions.setdefault(test, []).extend(new)
+    return {test: new for test, new in executions.items() if test not in unknown}
 
 
 async def count_stale(cluster: Cluster) -> int:

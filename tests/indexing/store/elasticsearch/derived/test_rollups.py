@@ -16,11 +16,11 @@ from indexing.health.merging import InexactMergeError
 from indexing.health.rules import judge_rollups
 from indexing.health.window import NEVER, day_of
 from indexing.models.executions import Conclusion, Execution, Run
-from indexing.store.elasticsearch.derived.arrivals import (
-    Arrival,
-    arrival_of,
-    read_arrivals,
-    write_arrivals,
+from indexing.store.elasticsearch.derived.marked_executions import (
+    MarkedExecution,
+    mark_execution,
+    read_executions,
+    write_executions,
 )
 from indexing.store.elasticsearch.derived.observations import OnBranch
 from indexing.store.elasticsearch.derived.rollups import (
@@ -48,13 +48,13 @@ class Result:
     job: str
     branch: str
 
-    def arrive(self, *, is_new: bool = True) -> Arrival:
+    def arrive(self, *, is_new: bool = True) -> MarkedExecution:
         run, execution = self._made()
-        return arrival_of(run, f"run-{self.number % 9}", execution, is_new=is_new)
+        return mark_execution(run, f"run-{self.number % 9}", execution, is_new=is_new)
 
     def seen(self) -> OnBranch:
-        arrival = self.arrive()
-        return OnBranch(arrival.id, TEST, self.branch, arrival.observe(BROKEN_RUNS))
+        execution = self.arrive()
+        return OnBranch(execution.id, TEST, self.branch, execution.observe(BROKEN_RUNS))
 
     def _made(self) -> tuple[Run, Execution]:
         pull = PULL if self.number % 2 else None
@@ -94,9 +94,9 @@ class Document:
         self.rollups: Sequence[JobRollup] | None = None
         self.merges = 0
 
-    def load(self, arrivals: Sequence[Arrival]) -> RollupsOfTest:
-        """Handle the markers with these arrivals, whose executions are stored already."""
-        rollups = self._merge(arrivals)
+    def load(self, executions: Sequence[MarkedExecution]) -> RollupsOfTest:
+        """Handle the markers with these executions, which are stored already."""
+        rollups = self._merge(executions)
         if rollups is None:
             rollups = self.build()
         else:
@@ -107,10 +107,10 @@ class Document:
     def build(self) -> RollupsOfTest:
         return build_test(each for each in self.stored.values() if each.branch == "main")
 
-    def _merge(self, arrivals: Sequence[Arrival]) -> RollupsOfTest | None:
+    def _merge(self, executions: Sequence[MarkedExecution]) -> RollupsOfTest | None:
         if self.rollups is None:
             return None
-        unknown = find_unknown(TEST, self.rollups, arrivals, "main")
+        unknown = find_unknown(TEST, self.rollups, executions, "main")
         counts = Counter(
             (TEST, o.pipeline_name, o.job_name, o.commit)
             for each in self.stored.values()
@@ -119,7 +119,7 @@ class Document:
         )
         earlier = {place for place, new in unknown.items() if counts[place] > new}
         try:
-            return merge_test(TEST, self.rollups, arrivals, "main", BROKEN_RUNS, earlier)
+            return merge_test(TEST, self.rollups, executions, "main", BROKEN_RUNS, earlier)
         except InexactMergeError:
             return None
 
@@ -133,7 +133,7 @@ def test_any_order_and_any_repetition_give_what_all_executions_give(
     if by_time:
         history = sorted(history, key=lambda each: each.hours)
     document = Document()
-    markers: list[list[Arrival]] = []
+    markers: list[list[MarkedExecution]] = []
     while history:
         count = order.randint(1, 6)
         part, history = history[:count], history[count:]
@@ -141,7 +141,7 @@ def test_any_order_and_any_repetition_give_what_all_executions_give(
         again = {each.number for each in part if each.arrive().id in document.stored}
         markers.append([each.arrive(is_new=each.number not in again) for each in part])
         document.stored |= {each.arrive().id: each.seen() for each in part}
-        handled = [arrival for marker in markers for arrival in marker]
+        handled = [execution for marker in markers for execution in marker]
         document.load(handled)
         # A killed refresh leaves its markers behind.
         if order.random() < 0.7:
@@ -161,15 +161,15 @@ def test_new_results_of_later_days_are_merged() -> None:
         result = Result(number, number, f"c{number}", Conclusion.PASSED, "unit", "main")
         document.stored[result.arrive().id] = result.seen()
         rollups = document.load([result.arrive()])
-        assert number == 0 or rollups.arrivals is not None
+        assert number == 0 or rollups.executions is not None
     assert document.merges == 59
 
 
 @given(results(5, 60), st.sampled_from([NEVER, day_of(after(hours=-24)), day_of(NOON)]))
 def test_the_first_pass_of_a_test_gives_what_a_merge_gives(only: Result, final_until: int) -> None:
-    arrivals = [only.arrive()]
-    found = find_first_pass(arrivals, "main", BROKEN_RUNS, final_until)
-    merged = merge_test(TEST, (), arrivals, "main", BROKEN_RUNS, (), final_until=final_until)
+    executions = [only.arrive()]
+    found = find_first_pass(executions, "main", BROKEN_RUNS, final_until)
+    merged = merge_test(TEST, (), executions, "main", BROKEN_RUNS, (), final_until=final_until)
     if found is None:
         is_clean = only.conclusion is Conclusion.PASSED and only.branch == "main"
         assert not is_clean or only.number % 9 == 3 or final_until != NEVER
@@ -183,8 +183,8 @@ def test_only_the_first_pass_of_a_test_is_one() -> None:
         Result(number, number, "c", Conclusion.PASSED, "unit", "main") for number in range(2)
     )
     both = [passed.arrive(), other.arrive()]
-    for arrivals in ([], both, [passed.arrive(is_new=False)]):
-        assert find_first_pass(arrivals, "main", BROKEN_RUNS, NEVER) is None
+    for executions in ([], both, [passed.arrive(is_new=False)]):
+        assert find_first_pass(executions, "main", BROKEN_RUNS, NEVER) is None
 
 
 def test_a_result_that_was_merged_before_changes_nothing() -> None:
@@ -198,11 +198,11 @@ def test_a_result_that_was_merged_before_changes_nothing() -> None:
 
 def test_a_marker_carries_all_that_the_rules_need() -> None:
     result = Result(1, 0, "c", Conclusion.FAILED, "unit", "main")
-    arrival = result.arrive()
-    written = write_arrivals({TEST: [arrival]})
+    execution = result.arrive()
+    written = write_executions({TEST: [execution]})
     assert written is not None
-    assert read_arrivals(orjson.loads(orjson.dumps(written.by_test))) == {TEST: [arrival]}
-    seen = arrival.observe(frozenset())
+    assert read_executions(orjson.loads(orjson.dumps(written.by_test))) == {TEST: [execution]}
+    seen = execution.observe(frozenset())
     assert (seen.pull, seen.commit, seen.duration) == (PULL, "c", 1 / 7)
-    assert arrival.observe({arrival.run}).infrastructure_failure
-    assert read_arrivals(None) is None
+    assert execution.observe({execution.run}).infrastructure_failure
+    assert read_executions(None) is None

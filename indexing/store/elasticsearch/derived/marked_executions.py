@@ -1,6 +1,6 @@
-"""New executions inside a dirty marker, so that a refresh need not search for them. Pure.
+"""Executions inside a dirty marker, so that a refresh need not search for them. Pure.
 
-A marker may be handled twice, so each arrival has an id, and a refresh merges an id only once. For
+A marker may be handled twice, so each execution has an id, and a refresh merges an id only once. Of
 an execution that was stored before, a marker contains only the id.
 """
 
@@ -25,7 +25,7 @@ _ID_DIGITS = 16
 _MOST_BYTES: Final = 2 * 1024 * 1024
 
 
-class Arrival(NamedTuple):
+class MarkedExecution(NamedTuple):
     """One execution: `run` is the id of its run; `facts` is None if it was stored before."""
 
     id: str
@@ -70,10 +70,10 @@ def short_id(execution_id: str) -> str:
     return execution_id[:_ID_DIGITS]
 
 
-def arrival_of(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> Arrival:
-    """Return the arrival of an execution."""
+def mark_execution(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> MarkedExecution:
+    """Return an execution as a marker contains it."""
     if not is_new:
-        return Arrival(short_id(execution.id.hex()), run_id, None)
+        return MarkedExecution(short_id(execution.id.hex()), run_id, None)
     facts: dict[str, Any] = {
         "pipeline_name": run.pipeline_name,
         "job_name": run.job_name,
@@ -89,21 +89,23 @@ def arrival_of(run: Run, run_id: str, execution: Execution, *, is_new: bool) -> 
         facts["pull"] = pull_document(run.pull)
     stated = zip(METADATA_FIELDS, metadata_values(execution), strict=True)
     facts |= {field: value for field, value in stated if value is not None}
-    return Arrival(short_id(execution.id.hex()), run_id, facts)
+    return MarkedExecution(short_id(execution.id.hex()), run_id, facts)
 
 
-class WrittenArrivals(NamedTuple):
-    """Arrivals in their form in the document of a marker, and about how many bytes they have."""
+class WrittenExecutions(NamedTuple):
+    """Executions in their form in the document of a marker, and about how many bytes they have."""
 
     by_test: Mapping[str, Sequence[Any]]
     size: int
 
 
-def write_arrivals(arrivals: Mapping[str, Iterable[Arrival]]) -> WrittenArrivals | None:
-    """Convert arrivals by test; None if they have more than `_MOST_BYTES`."""
+def write_executions(
+    executions: Mapping[str, Iterable[MarkedExecution]],
+) -> WrittenExecutions | None:
+    """Convert executions by test; None if they have more than `_MOST_BYTES`."""
     written: dict[str, list[Any]] = {}
     size = 0
-    for test, of_test in arrivals.items():
+    for test, of_test in executions.items():
         rows = written[test] = []
         for each in of_test:
             facts = orjson.dumps(each.facts)
@@ -111,11 +113,13 @@ def write_arrivals(arrivals: Mapping[str, Iterable[Arrival]]) -> WrittenArrivals
             if size > _MOST_BYTES:
                 return None
             rows.append([each.id, each.run, orjson.Fragment(facts)])
-    return WrittenArrivals(written, size)
+    return WrittenExecutions(written, size)
 
 
-def read_arrivals(source: Mapping[str, Any] | None) -> Mapping[str, Sequence[Arrival]] | None:
-    """Parse the arrivals in the document of a marker; None if it contains none."""
+def read_executions(
+    source: Mapping[str, Any] | None,
+) -> Mapping[str, Sequence[MarkedExecution]] | None:
+    """Parse the executions in the document of a marker; None if it contains none."""
     if source is None:
         return None
-    return {test: [Arrival(*each) for each in of_test] for test, of_test in source.items()}
+    return {test: [MarkedExecution(*each) for each in of_test] for test, of_test in source.items()}

@@ -155,7 +155,7 @@ async def _plan(
     routing: str,
     results: Sequence[Result],
     state: State,
-    there: Mapping[str, _Place] | None,
+    there: Mapping[str, _StoredExecution] | None,
 ) -> dict[int, Operation]:
     """Return the writes of new executions, by their position in `results`.
 
@@ -184,7 +184,7 @@ async def _store(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _StoredExecution:
     """The index of a stored execution; `dropped` if retention hides it."""
 
     index: str
@@ -193,7 +193,7 @@ class _Place:
 
 async def _look_up(
     cluster: Cluster, repository: RepositoryName, results: Sequence[Result]
-) -> tuple[State, str, dict[str, _Place] | None]:
+) -> tuple[State, str, dict[str, _StoredExecution] | None]:
     """Check that the repository is known, and look up stored executions if they are few.
 
     Also returns the id of the last deletion of results. Returns None for the executions if
@@ -222,18 +222,18 @@ async def _look_up(
         return state, removal, None
     more = places_in(new) or []
     documents += await cluster.connection.get_many(more, may_be_gone=True, timeouts=WRITING)
-    found: dict[str, _Place] = {}
+    found: dict[str, _StoredExecution] = {}
     for place, document in zip([*places, *more], documents, strict=True):
         if document is not None:
             dropped = state.retention.is_dropped(document.source, TIME)
             if not dropped or document.id not in found:
-                found[document.id] = _Place(place.index, dropped=dropped)
+                found[document.id] = _StoredExecution(place.index, dropped=dropped)
     return state, removal, found
 
 
 async def _find_stored(
     cluster: Cluster, routing: str, results: Sequence[Result], state: State
-) -> dict[str, _Place]:
+) -> dict[str, _StoredExecution]:
     """Return the places of those of many executions that are stored.
 
     A load writes into one slice, most often. Its executions are looked up there, because a search
@@ -244,13 +244,15 @@ async def _find_stored(
         await connection.write_priority.give_way()
     ids = [result.id for result in results]
     own = {result.stored_in for result in results}
-    found: dict[str, _Place] = {}
+    found: dict[str, _StoredExecution] = {}
     searched = layout.executions
     if len(own) == 1:
         (index,) = own
         stored = await find_existing(connection, index, ids, routing, (TIME, "epoch"))
         for execution_id, source in stored.items():
-            found[execution_id] = _Place(index, dropped=state.retention.is_dropped(source, TIME))
+            found[execution_id] = _StoredExecution(
+                index, dropped=state.retention.is_dropped(source, TIME)
+            )
         if not state.slices - own:
             return found
         searched += f",-{index}"
@@ -267,11 +269,13 @@ async def _find_stored(
             for hit in hits:
                 dropped = state.retention.is_dropped(hit["_source"], TIME)
                 if not dropped or hit["_id"] not in found:
-                    found[hit["_id"]] = _Place(hit["_index"], dropped=dropped)
+                    found[hit["_id"]] = _StoredExecution(hit["_index"], dropped=dropped)
     return found
 
 
-def _operation_of(routing: str, result: Result, epoch: int, place: _Place | None) -> Operation:
+def _operation_of(
+    routing: str, result: Result, epoch: int, place: _StoredExecution | None
+) -> Operation:
     overwrites = place is not None and place.index == result.stored_in
     action: bulk.Action = "index" if overwrites else "create"
     return Operation(action, result.stored_in, result.id, routing, text=result.encode(epoch))

@@ -224,9 +224,9 @@ class _Refresh:
         """
         left: set[str] = set()
         failed: set[str] = set()
-        hidden: set[str] = set()
+        unrefreshed: set[str] = set()
         waiting: list[Done] = []
-        more = turned = False
+        more = runs_changed = False
         work = Work.of(markers)
         steps = _compute(
             self.cluster,
@@ -237,7 +237,7 @@ class _Refresh:
             searchable,
             lease,
             [marker.id for marker in markers] if look_for_more else (),
-            hidden,
+            unrefreshed,
         )
         async with aclosing(steps):
             async for done in steps:
@@ -245,21 +245,21 @@ class _Refresh:
                 failed |= done.failed
                 self.total += done.tests
                 more |= done.is_more or bool(done.again)
-                if done.turned:
-                    turned = True
+                if done.runs_changed:
+                    runs_changed = True
                     self.met.difference_update(markers)
                 if self.progress is not None and done.tests:
                     self.progress(self.total)
                 waiting.append(done)
                 if sum(each.tests for each in waiting) >= _TESTS_SHOWN_AT_ONCE:
-                    await self._show(hidden, waiting)
-            await self._show(hidden, waiting)
+                    await self._show(unrefreshed, waiting)
+            await self._show(unrefreshed, waiting)
         if not lease.is_held:
             # After a removal, the holder of the lease may have counted these runs before this
             # refresh wrote its counts.
             await run_counts.count(self.cluster, routing, work.runs, removed=True)
         handled = [marker for marker in markers if left.isdisjoint(marker.tests or ())]
-        if turned:
+        if runs_changed:
             # No run was counted.
             handled = [marker for marker in handled if not marker.names_runs_alone]
         # Tests that cannot be judged stay marked, and no others.
@@ -285,14 +285,14 @@ class _Refresh:
             await bulk.send(self.cluster.connection, dropping, visible=False)
         return more
 
-    async def _show(self, hidden: set[str], waiting: list[Done]) -> None:
+    async def _show(self, unrefreshed: set[str], waiting: list[Done]) -> None:
         """Make the writes of these results visible, then report them; empties both arguments.
 
         If this fails, changes are not reported. The caller has to expect any change then.
         """
         # Steps in progress may add indices again.
-        indices = sorted(hidden)
-        hidden.clear()
+        indices = sorted(unrefreshed)
+        unrefreshed.clear()
         if indices:
             await self.cluster.connection.refresh(",".join(indices))
         if self.changed is not None:
@@ -311,12 +311,12 @@ async def _compute(
     searchable: Awaitable[None],
     lease: RefreshLease,
     markers: Collection[str],
-    hidden: set[str],
+    unrefreshed: set[str],
 ) -> AsyncGenerator[Done]:
     """Compute the tests of one repository; every search waits for `searchable`.
 
     Runs are judged first, because the tests depend on the result. If `markers` is not empty, this
-    also looks for markers besides those. The caller refreshes the indices in `hidden`.
+    also looks for markers besides those. The caller refreshes the indices in `unrefreshed`.
     """
     size = _TESTS_A_STEP if work.new else _COMPUTED_A_STEP
     some = work.tests[:size]
@@ -329,7 +329,7 @@ async def _compute(
     counted = run_counts.sum_by_run(cluster, found.counted)
     if await judge_runs(cluster, routing, stored_runs, counted, state.retention):
         # All tests of the changed runs have markers now; the next pass computes each test once.
-        yield Done(again=frozenset(work.tests), turned=True, is_more=True)
+        yield Done(again=frozenset(work.tests), runs_changed=True, is_more=True)
         return
     if found.is_more:
         yield Done(is_more=True)
@@ -353,7 +353,7 @@ async def _compute(
                 read_documents(cluster, routing, tests, merged=work.new),
                 auto_quarantine.read_slots_of(cluster, routing, tests),
             )
-        own = None if len(starts) == 1 else hidden
+        own = None if len(starts) == 1 else unrefreshed
         rest = (now, lease, Counting() if start else counting, computing, own)
         step = await Step.begin(cluster, routing, tests, work, documents, slots, failed_runs, *rest)
         dones = [done async for done in step.run()]

@@ -29,8 +29,8 @@ _BUCKETS_A_PAGE: Final = 2_000
 _COMMITS_AT_ONCE: Final = 500
 _FOREVER: Final = 2**63 - 1
 
-# A key of (test id, pipeline, job, commit).
-Place = tuple[str, str, str, str]
+# The key of a verdict: (test id, pipeline, job, commit).
+VerdictKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ async def merge_tests(
     if not stored:
         return {}
 
-    def find_all() -> dict[Place, int]:
-        unknown: dict[Place, int] = {}
+    def find_all() -> dict[VerdictKey, int]:
+        unknown: dict[VerdictKey, int] = {}
         for test, rollups in tuple(stored.items()):
             try:
                 unknown |= find_unknown(test, rollups, executions[test], branch)
@@ -222,7 +222,7 @@ def merge_test(
     executions: Sequence[MarkedExecution],
     branch: str,
     failed_runs: Collection[str],
-    earlier: Collection[Place],
+    earlier: Collection[VerdictKey],
     history: History | None = None,
     final_until: int = NEVER,
 ) -> RollupsOfTest:
@@ -288,7 +288,7 @@ def merge_test(
 
 def find_unknown(
     test_id: str, stored: Sequence[JobRollup], executions: Iterable[MarkedExecution], branch: str
-) -> dict[Place, int]:
+) -> dict[VerdictKey, int]:
     """Return the commits that may have older executions, with their number of new executions.
 
     Older executions are not part of a roll-up any more, so only these commits have to be looked up
@@ -296,31 +296,31 @@ def find_unknown(
     """
     if not stored:
         return {}
-    ids: dict[Place, set[str]] = {}
+    ids: dict[VerdictKey, set[str]] = {}
     known = {each_id for each in stored for each_id in each.merged}
     for execution in executions:
         if execution.job is not None and execution.branch == branch and execution.id not in known:
             ids.setdefault((test_id, *execution.job, execution.commit), set()).add(execution.id)
-    unknown: dict[Place, int] = {}
+    unknown: dict[VerdictKey, int] = {}
     for each in stored:
-        places = [place for place in ids if place[1:3] == (each.pipeline_name, each.job_name)]
-        rollup = read_rollup(each.text.encode()) if places else None
+        new = [verdict for verdict in ids if verdict[1:3] == (each.pipeline_name, each.job_name)]
+        rollup = read_rollup(each.text.encode()) if new else None
         if rollup is not None and rollup.has_older:
             kept = {verdict.commit for verdict in rollup.verdicts}
-            unknown |= {place: len(ids[place]) for place in places if place[3] not in kept}
+            unknown |= {verdict: len(ids[verdict]) for verdict in new if verdict[3] not in kept}
     return unknown
 
 
 async def find_earlier(
-    cluster: Cluster, observed: ObservedBranch, new: Mapping[Place, int]
-) -> set[Place]:
+    cluster: Cluster, observed: ObservedBranch, new: Mapping[VerdictKey, int]
+) -> set[VerdictKey]:
     """Return those of these commits that have more executions than the new ones.
 
     The new executions must be searchable already.
     """
     commits = sorted({commit for *_, commit in new})
     tests = sorted({test for test, *_ in new})
-    found: set[Place] = set()
+    found: set[VerdictKey] = set()
     for start in range(0, len(commits), _COMMITS_AT_ONCE):
         filters: list[Mapping[str, Any]] = [
             {"terms": {"test_id": tests}},
@@ -336,13 +336,13 @@ async def find_earlier(
         ):
             for bucket in buckets:
                 key = bucket["key"]
-                place = (key["test_id"], key["pipeline_name"], key["job_name"], key["commit"])
-                if place in new and bucket["doc_count"] > new[place]:
-                    found.add(place)
+                verdict = (key["test_id"], key["pipeline_name"], key["job_name"], key["commit"])
+                if verdict in new and bucket["doc_count"] > new[verdict]:
+                    found.add(verdict)
     return found
 
 
-def _is_in(earlier: Collection[Place], test_id: str, job: Job, commit: str) -> bool:
+def _is_in(earlier: Collection[VerdictKey], test_id: str, job: Job, commit: str) -> bool:
     return (test_id, *job, commit) in earlier
 
 

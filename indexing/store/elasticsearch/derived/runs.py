@@ -70,7 +70,7 @@ async def judge_runs(
     `documents` must be read before the results are counted: if another process counts newer results
     and writes first, the write conflicts. Returns whether the state of any run changed.
     """
-    turned = False
+    has_changed = False
     while True:
         changed = [
             (run, document, counted.get(run, ResultsOfRun()))
@@ -79,12 +79,12 @@ async def judge_runs(
             != (document is not None and document.source["failed"])
         ]
         for run, document, results in changed:
-            await _turn(cluster, routing, run, document, results, retention)
+            await _store_state(cluster, routing, run, document, results, retention)
         if not changed:
-            return turned
+            return has_changed
         # Count once more: a process that counted in the meantime may have seen nothing to change,
         # and so caused no conflict.
-        turned = True
+        has_changed = True
         runs = [run for run, _, _ in changed]
         places = [Place(cluster.layout.runs, run, routing) for run in runs]
         state, stored = await cluster.control.read_with(places)
@@ -94,7 +94,7 @@ async def judge_runs(
         counted = await _count(cluster, routing, runs, retention)
 
 
-async def _turn(
+async def _store_state(
     cluster: Cluster,
     routing: str,
     run: str,

@@ -52,14 +52,14 @@ _log = logging.getLogger(__name__)
 class Done:
     """The result of a step: how many tests are up to date, and which others need another pass.
 
-    `turned` is true if a run became an infrastructure failure or ceased to be one. Then no test was
-    computed, and all tests of the run have markers. `is_more` is true if there are more markers.
-    `failed` are tests that cannot be judged.
+    `runs_changed` is true if a run became an infrastructure failure or ceased to be one. Then no
+    test was computed, and all tests of the run have markers. `is_more` is true if there are more
+    markers. `failed` are tests that cannot be judged.
     """
 
     tests: int = 0
     again: frozenset[str] = frozenset()
-    turned: bool = False
+    runs_changed: bool = False
     is_more: bool = False
     changes: AnswerChanges | None = None
     failed: frozenset[str] = frozenset()
@@ -72,8 +72,8 @@ class Step:
     `merged` has the roll-ups of tests whose new executions could be merged. `counts` has the number
     of executions of the others, which are read one portion after the other. `counting` has counts
     of runs, which are written together with the first tests. `recount` are runs to count again,
-    because another process has counted them too. `hidden` collects the indices with writes that
-    searches may not see yet, for the caller to refresh; if it is None, the step refreshes them.
+    because another process has counted them too. `unrefreshed` collects the indices with writes
+    that searches may not see yet, for the caller to refresh; if it is None, the step does that.
     """
 
     cluster: Cluster
@@ -92,7 +92,7 @@ class Step:
     counting: Counting
     # Held while tests are computed; concurrent steps share it.
     computing: asyncio.Lock
-    hidden: set[str] | None
+    unrefreshed: set[str] | None
     recount: list[str] = field(default_factory=list)
     # The tests that cannot be judged.
     failed: set[str] = field(default_factory=set)
@@ -111,7 +111,7 @@ class Step:
         lease: RefreshLease,
         counting: Counting,
         computing: asyncio.Lock,
-        hidden: set[str] | None,
+        unrefreshed: set[str] | None,
     ) -> Step:
         """Merge new executions where possible; `documents` were read before the searches."""
         stored = await write_announcement(cluster, stored_of(documents.repository))
@@ -150,7 +150,7 @@ class Step:
             lease,
             counting,
             computing,
-            hidden,
+            unrefreshed,
             failed=failed,
         )
 
@@ -243,9 +243,6 @@ class Step:
             row for result, version in stored for row in result.row_operations(indices, version)
         ]
         listed = await changes.list_operations(self.cluster, stored) if stored else []
-        # A conflict here means that the row already has a newer external version. A missing index
-        # may mean that a rebuild has ended and deleted the older generation, or that the one which
-        # filled it was interrupted.
         kept = [result for result in results if result.test.test_id not in conflicts]
         # Before the rules, so that a quarantine is never sent before the change that caused it.
         await notices.notify(self.cluster, kept)
@@ -254,6 +251,9 @@ class Step:
             self._write_rows(rows, listed),
             apply_rules(self.cluster, self.rules, judged, self.slots),
         )
+        # A conflict means that the row already has a newer external version. A missing index may
+        # mean that a rebuild has ended and deleted the older generation, or that the one which
+        # filled it was interrupted.
         gone = {row.index for row, outcome in zip(rows, sent, strict=True) if outcome.index_gone}
         await self._check_retired(gone)
         for result, _ in stored:
@@ -305,8 +305,8 @@ class Step:
     ) -> list[Outcome]:
         """Write search rows, changes of health and counts of runs.
 
-        They are visible afterwards, or their indices are in `hidden`. Counts are written only once.
-        Returns the outcomes of the search rows.
+        They are visible afterwards, or their indices are in `unrefreshed`. Counts are written only
+        once. Returns the outcomes of the search rows.
         """
         connection, unread = self.cluster.connection, self.cluster.unread
         counting, self.counting = self.counting, Counting()
@@ -319,10 +319,10 @@ class Step:
                 raise outcome.failure(operation)
         self.recount += counting.find_conflicts(of_others[len(listed) :])
         written = [each for each in operations if each.index not in unread]
-        if self.hidden is None:
+        if self.unrefreshed is None:
             await bulk.make_visible(connection, written)
         else:
-            self.hidden.update(each.index for each in written)
+            self.unrefreshed.update(each.index for each in written)
         return outcomes[: len(rows)]
 
     async def _check_retired(self, indices: Collection[str]) -> None:

@@ -143,8 +143,8 @@ def build_history(
     """Compute the history from every day of every sequence, oldest first.
 
     `verdicts` has every verdict of every sequence, by commit. Days up to `final_until` stay as they
-    were in `before`, because retention has removed executions of them. So does
-    the health of days whose window reaches back to them, except the newest day.
+    were in `before`, because retention has removed executions of them. So does the health of days
+    whose window reaches back to them, except the newest day.
     """
     kept = _until(before, final_until)
     rows = {job: _after(of_job, final_until) for job, of_job in days.items()}

@@ -41,8 +41,8 @@ def update_lasting(
 ) -> tuple[LastingVerdict, ...]:
     """Return the lasting verdicts of one sequence after a merge, sorted by commit.
 
-    With `is_whole`, `verdicts` are all verdicts of the sequence, by commit; else the flaky
-    ones of the merged commits. Days up to `final_until` are final.
+    With `is_whole`, `verdicts` are all verdicts of the sequence, by commit; else the flaky ones of
+    the merged commits. Days up to `final_until` are final.
     """
     known = {lasting.commit: lasting for lasting in before}
     after = {} if is_whole else dict(known)

@@ -126,10 +126,11 @@ class TestQuery:
     A name has to match one of `patterns` and none of `patterns_excluded`. Pipeline and job have to
     be among the included ones if there are any, and not among the excluded ones. The health status
     has to be one of `health` unless that is `None`.
+
     The file of the test has to match one of `filepaths` if there are any, and to be one of `files`
     if these are given. They are the files of `owners`, which stores ignore. `quarantined` selects
-    the tests that are quarantined on the default branch at `now`, or the others; `now` decides
-    `is_quarantined` too, which rows have `with_metrics`.
+    the tests that are quarantined on the default branch at `now`, or the others. With
+    `with_metrics`, rows have metrics; `now` decides their `is_quarantined` too.
 
     Sorted by `sort`, then by test, pipeline and job name, all in one direction; names compare by
     code point.

@@ -29,8 +29,8 @@ class Cluster:
 
     `large_events` has the routings of repositories with events that are too large to read many at
     once, and `short_names` says of some whether their names are short enough to read many at once.
-    `unread` are indices that nobody reads yet, such as the one that a rebuild is filling.
-    Writes to them need no refresh.
+    `unread` are indices that nobody reads yet, such as the one that a rebuild is filling; writes to
+    them need no refresh.
     """
 
     connection: Connection

@@ -128,12 +128,11 @@ async def read_page(
 ) -> tuple[Page[R], bool]:
     """Read one page; also return whether the anchor row is still in the list.
 
-    With `combined`, the first search is sent together with those of other pages of that kind,
-    unless the page is long.
     One extra row shows whether the list continues. `keep` drops rows that the query cannot filter;
     reading then continues until the page is full or the list ends. With `spare`, each search reads
     as many rows beside those of the page. Reading continues once at most, and only if the page is
-    half full.
+    half full. With `combined`, the first search is sent together with those of other pages of that
+    kind, unless the page is long.
 
     Raises:
         SurplusError: `keep` drops more rows than there are to spare.

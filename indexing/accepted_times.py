@@ -15,7 +15,7 @@ from indexing.errors import InvalidValueError
 from indexing.timestamps import format_timestamp
 
 # A machine that lost its clock starts at 1970 or 1980. Nothing that runs CI today predates 2000.
-EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+EARLIEST_ACCEPTED: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 # A local time read as UTC is at most 14 hours ahead. A day covers that and some drift.
 MAX_AHEAD: Final = timedelta(days=1)
@@ -34,7 +34,7 @@ class AcceptedTimes:
 
 def accepted_times(now: datetime) -> AcceptedTimes:
     """Return the range that is accepted at `now`."""
-    return AcceptedTimes(EARLIEST, now + MAX_AHEAD)
+    return AcceptedTimes(EARLIEST_ACCEPTED, now + MAX_AHEAD)
 
 
 def check_accepted(moment: datetime, now: datetime) -> datetime:
@@ -43,8 +43,8 @@ def check_accepted(moment: datetime, now: datetime) -> datetime:
     Raises:
         InvalidValueError: the moment is too early or too late; the message says which.
     """
-    if moment < EARLIEST:
-        raise InvalidValueError(f"is before {format_timestamp(EARLIEST)}")
+    if moment < EARLIEST_ACCEPTED:
+        raise InvalidValueError(f"is before {format_timestamp(EARLIEST_ACCEPTED)}")
     if moment > now + MAX_AHEAD:
         ahead = format_timestamp(now.replace(microsecond=0))
         raise InvalidValueError(f"is more than a day ahead of this machine's clock ({ahead})")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from indexing.accepted_times import EARLIEST
+from indexing.accepted_times import EARLIEST_ACCEPTED
 from indexing.errors import InvalidValueError
 from indexing.models.executions import MAX_DURATION
 from indexing.timestamps import parse_timestamp
@@ -109,7 +109,7 @@ def parse_report_timestamp(text: str | None) -> datetime | None:
         moment = None if stated is None else parse_timestamp(stated)
     except InvalidValueError:
         return None
-    return moment if moment is not None and moment >= EARLIEST else None
+    return moment if moment is not None and moment >= EARLIEST_ACCEPTED else None
 
 
 def _to_rfc_3339(text: str) -> str | None:

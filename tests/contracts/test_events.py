@@ -20,6 +20,7 @@ from indexing.models.events import (
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.interface import EventOutcome, Store
+from service.schemas.limits import MAX_REF_LENGTH
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.contracts.conftest import on_stores_and_one_cache
 from tests.contracts.walking import a_few_times, walk_backwards, walk_forwards
@@ -184,6 +185,16 @@ async def test_filters_combine(store: Store) -> None:
     )
     for filters, expected in FILTERS:
         assert await ids(store, ask(**filters)) == expected, filters
+
+
+@pytest.mark.parametrize("character", ["b", "é", "🧪"])
+async def test_the_longest_base_ref_is_found_whatever_its_characters(
+    store: Store, character: str
+) -> None:
+    longest = character * MAX_REF_LENGTH
+    await write(store, make_event(1, base_ref=longest), make_event(2, base_ref=longest[1:]))
+    assert await ids(store, ask(base_ref=longest)) == [1]
+    assert await ids(store, ask(base_ref=longest[1:])) == [2]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 # Increase it with every change of a mapping or of a field's meaning. The module `upgrade` describes
 # how indices of an earlier version are migrated.
-LAYOUT_VERSION: Final = 9
+LAYOUT_VERSION: Final = 10
 
 # Increase it with every change of a template, and so with every change of the layout.
-TEMPLATES_VERSION: Final = 10
+TEMPLATES_VERSION: Final = 11
 
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
@@ -28,8 +28,9 @@ _TERMS_ONLY: Final = {"type": "keyword", "doc_values": False}
 # A field for sorting only; it is not searchable.
 _ORDER_ONLY: Final = {"type": "keyword", "index": False}
 
-# The longest branch that is searchable; a longer one is stored but not indexed.
-_BASE_REF: Final = {"type": "keyword", "ignore_above": 255}
+# The longest branch that is searchable; a longer one is stored but not indexed. A filter may have
+# 255 characters, but Elasticsearch counts UTF-16 code units: an emoji has two.
+_BASE_REF: Final = {"type": "keyword", "ignore_above": 2 * 255}
 
 # The index mixes many kinds of documents: the store document, repositories, application keys,
 # webhooks and their outboxes, changes of quarantines, CODEOWNERS files, leases and the state of

@@ -9,8 +9,9 @@ as "unavailable".
 Three kinds are never copied. The identities are derived, so `rebuild` fills a new generation; until
 then, searches do not use the trigrams of version 9, which older rows lack. Slices of events and
 executions only get new fields, under new names; `FILLS` lists the functions that add these to older
-rows, and retention removes older slices. The control index, which contains the lease, only gets new
-fields too.
+rows, and retention removes older slices. The longer branches of version 10 are searchable only in
+events that are written after the upgrade. The control index, which contains the lease, only gets
+new fields too.
 """
 
 from __future__ import annotations

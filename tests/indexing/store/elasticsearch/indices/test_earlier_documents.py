@@ -18,7 +18,7 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import HealthStatus, TestMetrics, TestQuery, TestSort
 from indexing.names import parse_repository
 from indexing.store import ElasticsearchPlace
-from indexing.store.elasticsearch.indices import control
+from indexing.store.elasticsearch.indices import control, layout
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from tests.builders import NOON, WIDGETS, after, load_history, load_names, make_event
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, names, open_at
@@ -64,6 +64,29 @@ async def test_events_of_an_earlier_release_get_their_trigger_and_outcome(
         assert len(rows) == 100
     query = replace(EVERY_EVENT, triggers=("r" * 255, "r" * 256))
     assert [row.id for row in (await upgraded.list_events(query, Anchor(), 9)).rows] == [254]
+    await upgraded.close()
+
+
+async def test_long_branches_of_emoji_are_found_in_events_written_after_an_upgrade(
+    elasticsearch_place: ElasticsearchPlace,
+    of_version: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_version(9)
+    emoji = "🧪" * 255
+    with monkeypatch.context() as patched:
+        patched.setitem(layout.EVENTS_MAPPING, "base_ref", {"type": "keyword", "ignore_above": 255})
+        store = await open_at(elasticsearch_place)
+        await store.ensure_repository(WIDGETS)
+        await store.write_events([make_event(1, base_ref=emoji), make_event(2, base_ref="main")])
+        await store.close()
+    of_version(LAYOUT_VERSION)
+    upgraded = await open_at(elasticsearch_place)
+    await upgraded.write_events([make_event(3, base_ref=emoji), make_event(4, base_ref="main")])
+    for base_ref, found in ((emoji, [3]), ("main", [4, 2])):
+        query = replace(EVERY_EVENT, base_ref=base_ref)
+        rows = (await upgraded.list_events(query, Anchor(), 9)).rows
+        assert [row.id for row in rows] == found
     await upgraded.close()
 
 

@@ -175,7 +175,11 @@ class RedisConnection:
             await self._wanted.wait()
             self._wanted.clear()
             while self._gets or self._batches or self._writes:
-                await self._exchange()
+                try:
+                    await self._exchange()
+                except Exception:  # noqa: BLE001 - without this task, all look-ups would hang
+                    _log.exception("unhandled error in an exchange with redis")
+                    self._refuse_all()
 
     async def _exchange(self) -> None:
         gets = self._take_gets()
@@ -200,7 +204,7 @@ class RedisConnection:
         began = min((each.requested_at for each in requests), default=time.monotonic())
         try:
             replies = await self._converse(commands, began)
-        except asyncio.CancelledError:
+        except BaseException:
             _refuse(requests)
             raise
         if replies is None:

@@ -43,8 +43,9 @@ class CopiedMetrics:
 
     def start(self) -> None:
         """Copy every second until `stop` is called."""
-        self.copy()
+        # First, as the disk of the files may be full for a moment.
         self._timer = asyncio.get_running_loop().call_later(COPY_SECONDS, self.start)
+        self.copy()
 
     def stop(self) -> None:
         """Copy once more, and stop."""

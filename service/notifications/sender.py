@@ -136,6 +136,8 @@ class NotificationSender:
         except (MergewatchError, OSError) as error:
             self._log_failure(error)
             self._has_warned = True
+        except Exception:  # noqa: BLE001 - the webhooks of all tenants depend on it
+            _log.exception("unhandled error in the sender of notifications")
         else:
             if self._has_warned:
                 _log.info("notifications can be sent again")

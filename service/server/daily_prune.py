@@ -63,6 +63,8 @@ class DailyPrune:
                 await self.look()
             except (MergewatchError, OSError) as error:
                 _log.warning("daily prune cannot begin", extra={"reason": str(error)})
+            except Exception:  # noqa: BLE001 - a process has to go on looking
+                _log.exception("unhandled error in the daily prune")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:

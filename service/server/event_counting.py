@@ -49,6 +49,8 @@ class EventCounting:
                     await self.refresh()
                 except (MergewatchError, OSError) as error:
                     _log.warning("events cannot be counted", extra={"reason": str(error)})
+                except Exception:  # noqa: BLE001 - a process has to go on counting
+                    _log.exception("unhandled error in the counting of events")
                 took = time.monotonic() - began
                 await asyncio.sleep(max(PAUSE_SECONDS, _PAUSE_FACTOR * took))
         finally:

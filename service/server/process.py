@@ -252,7 +252,7 @@ def _is_readable(descriptor: int) -> bool:
 
 def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
     """Start the background tasks of this process, which run until they are cancelled."""
-    tasks = set()
+    tasks = set[asyncio.Task[None]]()
     if settings.prune_at is not None:
         from service.server.daily_prune import DailyPrune
 
@@ -267,7 +267,20 @@ def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
     tasks.add(asyncio.create_task(EventCounting(store).run()))
     if settings.ui:
         tasks.add(asyncio.create_task(_load_pages()))
+    for task in tasks:
+        task.add_done_callback(_log_failure)
     return tasks
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """Log the error that ended a background task: nobody waits for its result."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        _log.error("background task failed", exc_info=error, extra={"task": _name_of(task)})
+
+
+def _name_of(task: asyncio.Task[None]) -> str:
+    return getattr(task.get_coro(), "__qualname__", task.get_name())
 
 
 async def _end_tasks(tasks: Collection[asyncio.Task[None]], seconds: float) -> None:
@@ -279,8 +292,7 @@ async def _end_tasks(tasks: Collection[asyncio.Task[None]], seconds: float) -> N
         return
     _, late = await asyncio.wait(tasks, timeout=seconds)
     for task in late:
-        name = getattr(task.get_coro(), "__qualname__", task.get_name())
-        _log.warning("background task did not end in time", extra={"task": name})
+        _log.warning("background task did not end in time", extra={"task": _name_of(task)})
         task.cancel()
 
 

@@ -156,6 +156,31 @@ async def test_failed_look_ups_are_misses_until_redis_works_again(
     assert await link.get((b"a",)) in [(b"1",), (b"2",)]
 
 
+async def test_an_unexpected_error_is_logged_and_leaves_no_look_up_waiting(
+    link: RedisConnection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(link, a="1")
+
+    close = RedisClient.close
+
+    async def fail(*_: object) -> list[Any]:
+        raise OSError("gone")
+
+    async def close_badly(client: RedisClient) -> None:
+        await close(client)
+        raise ArithmeticError("a mistake")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RedisClient, "execute", fail)
+        patched.setattr(RedisClient, "close", close_badly)
+        async with asyncio.timeout(TIMEOUT):
+            assert await link.get((b"a",)) is None
+    assert "unhandled error in an exchange with redis" in caplog.text
+    assert "a mistake" in caplog.text
+    assert await link.connect()
+    assert await link.get((b"a",)) == (b"1",)
+
+
 async def test_a_connection_that_ended_is_replaced_by_one_that_was_tried(
     proxy: Proxy, link: RedisConnection
 ) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from service.cache import redis
 from service.cache.redis import RedisBackend
@@ -17,6 +21,7 @@ from service.cache.redis_connection import RedisConnection
 from service.cache.session import CacheReads
 from service.cache.signing import CacheSigner
 from service.config.settings import Settings
+from service.middleware import copied_metrics
 from service.middleware.loop_lag import INTERVAL_SECONDS
 from service.middleware.metrics import Metrics
 from service.routes import name_operation
@@ -31,6 +36,7 @@ from tests.service.front_door import (
     operations,
 )
 from tests.service.middleware.scraping import samples
+from tests.waiting import until
 
 NAMES = tuple(operations())
 
@@ -39,6 +45,33 @@ NAMES = tuple(operations())
 async def counted(tmp_path: Path) -> AsyncIterator[FrontDoor]:
     async for opened in open_door(Settings(data_dir=tmp_path, metrics=True)):
         yield opened
+
+
+class OnceFull(Collector):
+    """A collector whose second copy finds no room on the disk."""
+
+    def __init__(self) -> None:
+        self.copies = 0
+
+    def collect(self) -> Iterator[Metric]:
+        self.copies += 1
+        if self.copies == 2:
+            raise OSError(errno.ENOSPC, "no room")
+        yield from ()
+
+
+async def test_metrics_are_copied_again_after_a_failed_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copied_metrics, "COPY_SECONDS", 0.001)
+    collector = OnceFull()
+    copies = copied_metrics.CopiedMetrics([collector])
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: unhandled.append(about))
+    copies.start()
+    await until(lambda: collector.copies > 2)
+    copies.stop()
+    assert [each["exception"].args[0] for each in unhandled] == [errno.ENOSPC]
 
 
 @pytest.mark.parametrize("stack", ["sqlite"], indirect=True)

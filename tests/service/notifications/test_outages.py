@@ -23,6 +23,7 @@ class Looks:
 
     def __init__(self, store: Store) -> None:
         self.is_down = False
+        self.is_mistaken = False
         self.count = 0
         self._find_waiting = store.find_waiting
 
@@ -30,6 +31,8 @@ class Looks:
         self.count += 1
         if self.is_down:
             raise StoreUnavailableError("down")
+        if self.is_mistaken:
+            raise ArithmeticError("a mistake")
         return await self._find_waiting()
 
     async def wait_for_three(self) -> None:
@@ -55,3 +58,19 @@ async def test_an_outage_of_the_store_is_one_warning_and_one_line_at_its_end(
         (logging.WARNING, "notifications cannot be sent"),
         (logging.INFO, "notifications can be sent again"),
     ] * 2
+
+
+async def test_the_sender_goes_on_after_an_unexpected_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sender_module, "LOOK_SECONDS", 0.001)
+    looks = Looks(store)
+    looks.is_mistaken = True
+    monkeypatch.setattr(store, "find_waiting", looks.find_waiting)
+    running = asyncio.create_task(NotificationSender(store, Scripted(), clock=Clock()).run())
+    await looks.wait_for_three()
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+    assert "unhandled error in the sender of notifications" in caplog.text
+    assert "a mistake" in caplog.text

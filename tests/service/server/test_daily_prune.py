@@ -16,6 +16,7 @@ from indexing.models.executions import Conclusion
 from indexing.pruning import ABANDONED_AFTER, PruneRun
 from indexing.store import open_store
 from indexing.store.interface import Store
+from service.server import daily_prune
 from service.server.daily_prune import DailyPrune
 from tests.builders import NOON, WIDGETS, make_executions, make_run
 from tests.service.front_door import Clock
@@ -183,6 +184,31 @@ async def test_a_run_that_fails_is_not_repeated_at_once(
     clock.now = DUE + timedelta(minutes=5)
     await daily.look()
     assert await store.get_prune_run() == failed
+
+
+async def test_a_process_goes_on_after_an_unexpected_error(
+    store: Store,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(daily_prune, "LOOK_SECONDS", 0.001)
+    looked = asyncio.Queue[None]()
+
+    async def fail() -> PruneRun | None:
+        looked.put_nowait(None)
+        raise ArithmeticError("a mistake")
+
+    monkeypatch.setattr(store, "get_prune_run", fail)
+    running = asyncio.create_task(DailyPrune(store, AT, clock=clock).run())
+    async with asyncio.timeout(TIMEOUT):
+        for _ in range(2):
+            await looked.get()
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+    assert "unhandled error in the daily prune" in caplog.text
+    assert "a mistake" in caplog.text
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

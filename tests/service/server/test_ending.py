@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from indexing.store import open_store
 from service.config.settings import Settings
 from service.ingest.limiter import FINISH_SECONDS
 from service.server import process
+from service.server.event_counting import EventCounting
 from service.server.process import Worker, bind
 from service.server.supervisor import STOP_SECONDS
 from tests.service.processes import TIMEOUT
@@ -33,6 +35,24 @@ def test_a_process_ends_before_orchestrators_kill_it() -> None:
     before_requests = max(process.DRAIN_SECONDS, process.TASKS_SECONDS)
     requests = process.SHUTDOWN_SECONDS + FINISH_SECONDS
     assert before_requests + requests < GIVEN_SECONDS < STOP_SECONDS
+
+
+async def test_an_error_that_ends_a_task_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_counting: EventCounting) -> None:
+        raise ArithmeticError("a mistake")
+
+    monkeypatch.setattr(EventCounting, "run", fail)
+    store = await open_store(tmp_path)
+    (task,) = process._start_tasks(Settings(data_dir=tmp_path, ui=False), store)
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    (record,) = (each for each in caplog.records if each.name == process.__name__)
+    assert record.getMessage() == "background task failed"
+    assert "fail" in vars(record)["task"]
+    assert "a mistake" in caplog.text
+    await store.close()
 
 
 async def test_a_task_that_hangs_while_it_ends_is_not_waited_for(

@@ -12,6 +12,7 @@ from indexing.errors import StoreUnavailableError
 from indexing.store import open_store
 from indexing.store.sqlite.store import SqliteStore
 from indexing.yielding import GoesOn
+from service.server import event_counting
 from service.server.event_counting import LEASE_FOR, EventCounting
 from tests.builders import WIDGETS, make_event
 from tests.service.front_door import Clock
@@ -113,6 +114,30 @@ async def test_another_process_takes_over_when_one_ends(
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+    await store.close()
+
+
+async def test_a_process_goes_on_after_an_unexpected_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(event_counting, "PAUSE_SECONDS", 0.001)
+    asked: asyncio.Queue[datetime] = asyncio.Queue()
+
+    async def refresh(_store: SqliteStore, now: datetime, _goes_on: GoesOn) -> int:
+        asked.put_nowait(now)
+        raise ArithmeticError("a mistake")
+
+    monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
+    store = await open_store(tmp_path)
+    running = asyncio.create_task(EventCounting(store, clock=Clock()).run())
+    async with asyncio.timeout(TIMEOUT):
+        for _ in range(2):
+            await asked.get()
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+    assert "unhandled error in the counting of events" in caplog.text
+    assert "a mistake" in caplog.text
     await store.close()
 
 

@@ -24,7 +24,7 @@ from indexing.store.elasticsearch.client.failures import INDEX_GONE, NOT_FOUND, 
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.indices.creation import create_index
-from indexing.store.elasticsearch.indices.existing import delete_index, list_indices
+from indexing.store.elasticsearch.indices.existing import delete_index, find_index, list_indices
 from indexing.store.elasticsearch.indices.filling import WHILE_FILLING, restore_settings
 
 REPLACED: Final = "another rebuild has begun, so this one cannot end; its results are discarded"
@@ -133,8 +133,7 @@ def _alias_of(cluster: Cluster, generation: str) -> dict[str, Any]:
 async def _find_serving(cluster: Cluster) -> str:
     """Return the generation that the alias names."""
     alias = cluster.layout.identities
-    (index,) = await cluster.connection.request("GET", f"/_alias/{alias}", timeouts=WRITING)
-    return str(index).removeprefix(f"{alias}-")
+    return (await find_index(cluster.connection, alias)).removeprefix(f"{alias}-")
 
 
 async def _drop_leftovers(cluster: Cluster) -> None:

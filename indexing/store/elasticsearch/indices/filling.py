@@ -32,7 +32,12 @@ async def restore_settings(connection: Connection, name: str) -> None:
     # Null restores the default of Elasticsearch for a setting that no template sets.
     settings = {setting: chosen.get(setting) for setting in WHILE_FILLING}
     answer = await connection.request(
-        "PUT", f"/{name}/_settings", settings, allow={NOT_FOUND}, timeouts=WRITING
+        "PUT",
+        f"/{name}/_settings",
+        settings,
+        allow={NOT_FOUND},
+        timeouts=WRITING,
+        needs="acknowledged",
     )
     if "error" in answer:
         return

@@ -19,12 +19,14 @@ from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.client.failures import NOT_FOUND
 from indexing.store.elasticsearch.client.scanning import Hit
-from indexing.store.elasticsearch.indices.existing import delete_index
+from indexing.store.elasticsearch.indices.existing import delete_index, find_index, list_indices
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.templates import choose_replicas, resolve
 
 _ROWS_A_PAGE: Final = 1_000
 _KEPT_OPEN: Final = "5m"
+# The field of the response to a change of an index.
+_DONE: Final = "acknowledged"
 _LOGGED_EVERY: Final = 100_000
 
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -46,12 +48,12 @@ async def copy_index(
         StoreError: the copy is incomplete, or `still_mine` raises it; the old index stays in use.
     """
     name = f"{layout.prefix}-{kind}"
-    old = await _index_behind(connection, name)
+    old = await find_index(connection, name)
     new = f"{name}-v{version}-{uuid.uuid4().hex[:12]}"
     if old.startswith(f"{name}-v{version}-"):
         # An earlier upgrade swapped the alias before it was killed.
         return
-    await connection.request("PUT", f"/{old}/_block/write", timeouts=WRITING)
+    await connection.request("PUT", f"/{old}/_block/write", timeouts=WRITING, needs=_DONE)
     try:
         await _create(connection, name, new)
         await _fill(connection, old, new, changes)
@@ -65,21 +67,18 @@ async def copy_index(
         await _unblock(connection, old)
         raise
     swap = [{"remove_index": {"index": old}}, {"add": {"index": new, "alias": name}}]
-    await connection.request("POST", "/_aliases", {"actions": swap}, timeouts=WRITING)
+    body = {"actions": swap}
+    await connection.request("POST", "/_aliases", body, timeouts=WRITING, needs=_DONE)
 
 
 async def drop_leftovers(connection: Connection, layout: Layout) -> None:
     """Delete the incomplete indices of interrupted copies."""
     for name in layout.fixed:
-        answer = await connection.request("GET", f"/{name}-v*/_alias", timeouts=WRITING)
-        for index, about in answer.items():
-            if name not in about["aliases"]:
+        copies = await list_indices(connection, f"{name}-v*")
+        used = await find_index(connection, name) if copies else None
+        for index in copies:
+            if index != used:
                 await delete_index(connection, index)
-
-
-async def _index_behind(connection: Connection, name: str) -> str:
-    (index,) = await connection.request("GET", f"/{name}/_alias", timeouts=WRITING)
-    return str(index)
 
 
 async def _create(connection: Connection, name: str, new: str) -> None:
@@ -87,7 +86,7 @@ async def _create(connection: Connection, name: str, new: str) -> None:
     form = await resolve(connection, name)
     settings = form.get("settings", {}) | await choose_replicas(connection, name)
     body = {"settings": settings, "mappings": form.get("mappings", {})}
-    await connection.request("PUT", f"/{new}", body, timeouts=WRITING)
+    await connection.request("PUT", f"/{new}", body, timeouts=WRITING, needs=_DONE)
 
 
 async def _fill(connection: Connection, old: str, new: str, changes: Sequence[Change]) -> None:
@@ -113,7 +112,7 @@ async def _fill(connection: Connection, old: str, new: str, changes: Sequence[Ch
 async def _scan_all(connection: Connection, index: str) -> AsyncGenerator[Sequence[Hit], None]:
     """Yield all documents of an index, in pages of one point in time."""
     opened = await connection.request(
-        "POST", f"/{index}/_pit?keep_alive={_KEPT_OPEN}", timeouts=WRITING
+        "POST", f"/{index}/_pit?keep_alive={_KEPT_OPEN}", timeouts=WRITING, needs="id"
     )
     point = opened["id"]
     body: dict[str, Any] = {
@@ -125,8 +124,9 @@ async def _scan_all(connection: Connection, index: str) -> AsyncGenerator[Sequen
     try:
         while True:
             body["pit"] = {"id": point, "keep_alive": _KEPT_OPEN}
+            target = "/_search?allow_partial_search_results=false"
             answer = await connection.request(
-                "POST", "/_search?allow_partial_search_results=false", body, timeouts=WRITING
+                "POST", target, body, timeouts=WRITING, needs="pit_id"
             )
             point = answer["pit_id"]
             hits = answer["hits"]["hits"]

@@ -54,7 +54,9 @@ class LeaseDocument:
     async def delete(self, version: Version) -> None:
         """Delete this version of the document, if it is still the current one."""
         target = f"{self._target}?{urlencode(version.parameters)}"
-        await self._connection.request("DELETE", target, allow={NOT_FOUND, CONFLICT})
+        await self._connection.request(
+            "DELETE", target, allow={NOT_FOUND, CONFLICT}, needs="result"
+        )
 
     def deleting(self, version: Version) -> Operation:
         """Return the same delete as a bulk operation."""

@@ -37,7 +37,9 @@ async def ensure_templates(connection: Connection, layout: Layout) -> None:
         found = await _find(connection, layout, kind, inside)
         await asyncio.gather(
             *(
-                connection.request("PUT", f"/_{kind}/{name}", body, timeouts=WRITING)
+                connection.request(
+                    "PUT", f"/_{kind}/{name}", body, timeouts=WRITING, needs="acknowledged"
+                )
                 for name, body in templates.items()
                 if _is_outdated(name, found.get(name), body)
             )
@@ -67,9 +69,12 @@ async def _read_settings(connection: Connection, index: str) -> dict[str, Any]:
 async def resolve(connection: Connection, index: str) -> dict[str, Any]:
     """Return the settings, mappings and aliases that the templates give an index of that name."""
     answer = await connection.request(
-        "POST", f"/_index_template/_simulate_index/{index}", timeouts=WRITING
+        "POST",
+        f"/_index_template/_simulate_index/{index}",
+        timeouts=WRITING,
+        needs="template",
     )
-    resolved: dict[str, Any] = answer.get("template", {})
+    resolved: dict[str, Any] = answer["template"]
     return resolved
 
 
@@ -78,9 +83,9 @@ async def _find(
 ) -> Mapping[str, dict[str, Any]]:
     """Return the existing templates of that kind, by name."""
     answer = await connection.request(
-        "GET", f"/_{kind}/{layout.prefix}-*", allow={NOT_FOUND}, timeouts=WRITING
+        "GET", f"/_{kind}/{layout.prefix}-*", allow={NOT_FOUND}, timeouts=WRITING, needs=inside
     )
-    return {each["name"]: each[kind] for each in (answer or {}).get(inside, ())}
+    return {each["name"]: each[kind] for each in answer.get(inside, ())}
 
 
 def _is_outdated(name: str, found: dict[str, Any] | None, own: dict[str, Any]) -> bool:

@@ -107,6 +107,7 @@ async def _add_fields(connection: Connection, layout: Layout, copied: frozenset[
                 f"/{index}/_mapping?allow_no_indices=true",
                 {"properties": fields},
                 timeouts=WRITING,
+                needs="acknowledged",
             )
         except StoreError as error:
             raise type(error)(f"the mapping of {index} cannot be extended: {error}") from error

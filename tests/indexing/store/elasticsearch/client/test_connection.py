@@ -16,10 +16,14 @@ from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client import connection as client
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import Connection, Timeouts
+from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.client.existing_ids import find_existing
 from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.client.places import Place, Search
+from indexing.store.elasticsearch.indices import existing
+from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.lease import LeaseDocument
+from indexing.store.elasticsearch.indices.templates import ensure_templates, resolve
 from tests.indexing.store.elasticsearch.client.nodes import (
     EMPTY,
     PASSWORD,
@@ -97,7 +101,16 @@ CALLS: Final[Mapping[str, Callable[[Connection], Awaitable[object]]]] = {
         connection, [Operation("delete", "events", "1", None)], visible=False
     ),
     "a lease": lambda connection: LeaseDocument(connection, "control", "1").put({}, None),
+    "the end of a lease": lambda connection: LeaseDocument(connection, "control", "1").delete(
+        Version(1, 1)
+    ),
     "a refresh": lambda connection: connection.refresh("events"),
+    "the existence of an index": lambda connection: existing.exists(connection, "tests"),
+    "the list of indices": lambda connection: existing.list_indices(connection, "events-*"),
+    "the index behind an alias": lambda connection: existing.find_index(connection, "tests"),
+    "the deletion of an index": lambda connection: existing.delete_index(connection, "tests"),
+    "the templates": lambda connection: ensure_templates(connection, Layout("x")),
+    "what templates give": lambda connection: resolve(connection, "tests"),
 }
 
 

@@ -20,6 +20,7 @@ from indexing.models.tests import TestDetail, TestQuery
 from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Reader, StoreStatus
+from tests.builders import NOON
 from tests.contracts.walking import walk_forwards
 from tests.places import Place
 
@@ -36,7 +37,7 @@ async def read_all(place: Place, repositories: Sequence[RepositoryName]) -> list
     """A line for each thing in the store of that place."""
     store = await open_store(place)
     try:
-        status = asdict(await store.get_status())
+        status = asdict(await store.get_status(NOON))
         found = [f"{name} {count}" for name, count in status.items() if name not in NOT_COMPARED]
         for repository in repositories:
             found += await _read_repository(store, repository)
@@ -49,7 +50,7 @@ async def read_status(place: Place) -> StoreStatus:
     """The status of the store in that place."""
     store = await open_store(place)
     try:
-        return await store.get_status()
+        return await store.get_status(NOON)
     finally:
         await store.close()
 

@@ -135,8 +135,8 @@ class Reader(InsightReader, KeyReader, Protocol):
     async def ping(self) -> None:
         """Check that the store responds; raise `StoreError` if it does not."""
 
-    async def get_status(self) -> StoreStatus:
-        """Count the contents of the store; may take as long as a scan."""
+    async def get_status(self, now: datetime) -> StoreStatus:
+        """Count the contents, and the quarantines in force at `now`; may take as long as a scan."""
 
     async def get_prune_run(self) -> PruneRun | None:
         """Return the record of the last retention run; `None` if none was recorded."""

@@ -130,7 +130,7 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 
 
 async def _read_status(store: Store) -> tuple[StoreStatus, PruneRun | None]:
-    return await store.get_status(), await store.get_prune_run()
+    return await store.get_status(utc_now()), await store.get_prune_run()
 
 
 def _named(versions: StoreVersions) -> dict[str, int]:

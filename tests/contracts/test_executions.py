@@ -37,9 +37,9 @@ async def test_executions_need_a_known_repository(store: Store) -> None:
 async def test_the_same_report_again_changes_nothing(store: Store) -> None:
     results = [("t", PASSED), ("u", FAILED), ("t", PASSED)]
     assert await load(store, make_run(), *results) == ExecutionCount(3, 0)
-    status, before = await store.get_status(), await detail(store, "u")
+    status, before = await store.get_status(NOON), await detail(store, "u")
     assert await load(store, make_run(), *results) == ExecutionCount(0, 3)
-    assert (await store.get_status(), await detail(store, "u")) == (status, before)
+    assert (await store.get_status(NOON), await detail(store, "u")) == (status, before)
 
 
 async def test_an_execution_that_is_stored_keeps_its_time(store: Store) -> None:
@@ -193,7 +193,7 @@ async def test_nothing_is_left_to_be_worked_out_when_a_prune_is_done(store: Stor
     await store.refresh_tests(NOON)
     count = await store.prune(after(days=1), NOON)
     assert count.executions == 30
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
 
 
 async def test_a_run_that_failed_as_a_whole_stays_so_when_a_part_of_it_is_dropped(

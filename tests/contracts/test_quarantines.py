@@ -19,7 +19,16 @@ from indexing.models.quarantines import (
 from indexing.models.selections import ExecutionSelection
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from tests.builders import FOREIGN, NOON, WIDGETS, after, make_executions, make_run
+from tests.builders import (
+    FOREIGN,
+    NOON,
+    WIDGETS,
+    after,
+    load_names,
+    make_executions,
+    make_run,
+)
+from tests.contracts.conftest import on_stores_and_one_cache
 from tests.contracts.quarantining import add
 from tests.contracts.walking import a_few_times, walk_backwards, walk_forwards
 
@@ -50,6 +59,25 @@ async def test_a_quarantine_is_listed_and_found_by_its_id(store: Store) -> None:
         RepositoryName("ACME", "Widgets"), added.key.id, after(days=1)
     )
     assert found == added
+
+
+@on_stores_and_one_cache
+async def test_the_status_counts_the_quarantines_in_force_at_its_moment(store: Store) -> None:
+    for name, hours in (("a", None), ("b", 1), ("c", 2)):
+        await add(store, name, expires_at=None if hours is None else after(hours=hours))
+
+    async def count(hours: int) -> int:
+        return (await store.get_status(after(hours=hours))).quarantines
+
+    assert [await count(hours) for hours in (0, 1, 2)] == [3, 2, 1]
+    # Stores may end what has expired with a later write.
+    await load_names(store, ["a", "b", "c"])
+    await store.prune(NOON, after(hours=1))
+    await add(store, "d", after(hours=1))
+    assert [await count(hours) for hours in (1, 2)] == [3, 2]
+    (third,) = [row for row in await listed(store, now=after(hours=1)) if row.test_name == "c"]
+    assert await store.remove_quarantine(WIDGETS, third.key.id, after(hours=1))
+    assert [await count(hours) for hours in (1, 2)] == [2, 2]
 
 
 async def test_quarantining_makes_a_repository_known(store: Store) -> None:

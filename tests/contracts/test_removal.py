@@ -41,7 +41,7 @@ async def test_an_undone_run_is_as_if_it_had_never_come(store: Store) -> None:
     await load(store, make_run("9", commit="x", pull=PULL), ("t", FAILED), ("u", FAILED), at=-1)
     await load(store, make_run("9", attempt=2, commit="y"), ("t", PASSED), at=2)
     assert await state(store) == with_it
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
 
 
 async def test_a_selection_is_measured_before_its_removal(store: Store) -> None:
@@ -234,18 +234,18 @@ async def test_the_end_of_a_quarantine_answers_no_evidence_of_the_future_for_eve
 async def test_a_forgotten_test_is_unknown_and_may_come_again(store: Store) -> None:
     await load(store, make_run("1", commit="a"), ("t", FAILED), ("u", PASSED))
     await load(store, make_run("2", branch="other"), ("t", FAILED), at=1)
-    before, status = await state(store), await store.get_status()
+    before, status = await state(store), await store.get_status(NOON)
     assert await store.forget_test(WIDGETS, "t", NOON) == ForgetCount(1, 2)
     assert await store.get_test(WIDGETS, derive_test_id(WIDGETS, "t")) is None
     for pattern in ("t", "*t*", "*"):
         page = await store.search_tests(TestQuery(WIDGETS, (pattern,)), Anchor(), 10)
         assert [row.key.test_name for row in page.rows] == (["u"] if pattern == "*" else [])
-    counted = await store.get_status()
+    counted = await store.get_status(NOON)
     assert (counted.tests, counted.identities, counted.executions) == (1, 1, 1)
     assert await store.forget_test(WIDGETS, "t", NOON) == ForgetCount(0, 0)
     await load(store, make_run("1", commit="a"), ("t", FAILED), ("u", PASSED))
     await load(store, make_run("2", branch="other"), ("t", FAILED), at=1)
-    assert (await state(store), await store.get_status()) == (before, status)
+    assert (await state(store), await store.get_status(NOON)) == (before, status)
 
 
 async def test_a_forgotten_test_keeps_what_people_quarantined(store: Store) -> None:

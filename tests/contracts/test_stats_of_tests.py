@@ -189,10 +189,10 @@ async def test_absurd_durations_of_one_test_leave_the_others_alone(store: Store)
     given = make_executions(other, [("t", P)], repository=FOREIGN)
     await store.write_results(FOREIGN, {other: given})
     assert await store.refresh_tests(NOON) == 1
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
     query = DayQuery(WIDGETS, TODAY, TODAY)
     sums = await store.sum_days_of_test(query, HINGE)
     assert sums is not None
     assert (sums[TODAY].passed, sums[TODAY].durations) == (6_000, 6_000)
     await store.rebuild(NOON)
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0

@@ -295,7 +295,7 @@ def test_a_matrix_of_old_failures_loads_rebuilds_and_prunes(place: Place) -> Non
         assert await store.rebuild(NOON) == 500
         assert (await store.prune(after(days=-50), NOON)).executions == 0
         assert (await store.prune(after(days=-30), NOON)).executions == 2_000
-        assert (await store.get_status()).stale_tests == 0
+        assert (await store.get_status(NOON)).stale_tests == 0
         for name, later in zip(names[::100], seconds[::100], strict=True):
             detail = await store.get_test(WIDGETS, derive_test_id(WIDGETS, name))
             assert detail is not None

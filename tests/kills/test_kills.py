@@ -120,6 +120,6 @@ async def prepare(place: Place, load: Load) -> StoreStatus:
     try:
         for repository in load.repositories:
             await store.set_repository(repository, load.settings, NOON)
-        return await store.get_status()
+        return await store.get_status(NOON)
     finally:
         await store.close()

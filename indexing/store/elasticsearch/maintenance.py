@@ -28,6 +28,7 @@ from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import ends_before
 from indexing.store.elasticsearch.outbox import prune_outbox
 from indexing.store.elasticsearch.quarantine_changes import prune_changes, prune_expiries
+from indexing.store.elasticsearch.quarantine_query import in_force
 from indexing.store.elasticsearch.search_generations import begin_generation, end_generation
 from indexing.store.interface import PruneCount, Steps, StoreStatus
 from indexing.timestamps import to_microseconds
@@ -35,7 +36,7 @@ from indexing.timestamps import to_microseconds
 _ROWS_A_PAGE: Final = 5_000
 
 
-async def get_status(cluster: Cluster) -> StoreStatus:
+async def get_status(cluster: Cluster, now: datetime) -> StoreStatus:
     count = cluster.connection.count
     layout = cluster.layout
     await cluster.connection.refresh(f"{layout.prefix}-*")
@@ -49,7 +50,7 @@ async def get_status(cluster: Cluster) -> StoreStatus:
         tests=await count(layout.tests),
         identities=await count(layout.identities),
         executions=await count(layout.executions, _visible(retention, TIME)),
-        quarantines=await count(layout.quarantines, {"exists": {"field": "quarantine_id"}}),
+        quarantines=await count(layout.quarantines, in_force(now)),
         stale_tests=await stored_markers.count_stale(cluster),
     )
 

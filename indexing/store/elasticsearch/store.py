@@ -120,8 +120,8 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
     async def ping(self) -> None:
         await self._cluster.control.read()
 
-    async def get_status(self) -> StoreStatus:
-        return await maintenance.get_status(self._cluster)
+    async def get_status(self, now: datetime) -> StoreStatus:
+        return await maintenance.get_status(self._cluster, now)
 
     async def get_prune_run(self) -> PruneRun | None:
         return await prune_runs.get_prune_run(self._cluster.connection, self._cluster.layout)

@@ -13,6 +13,7 @@ from indexing.store.sqlite.arrivals import note_given
 from indexing.store.sqlite.events import PRUNED_BEFORE, read_pruned_before
 from indexing.store.sqlite.job_runs import drop_results
 from indexing.store.sqlite.meta import write_number
+from indexing.store.sqlite.quarantine_rows import IN_FORCE
 from indexing.store.sqlite.removal import delete_executions
 from indexing.store.sqlite.rollups import finish_days
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
@@ -26,7 +27,6 @@ _COUNTED: Final = {
     "tests": "tests",
     "identities": "identities WHERE executions_count IS NOT NULL",
     "executions": "executions",
-    "quarantines": "quarantines WHERE removed_at IS NULL",
     "stale_tests": "stale_tests",
 }
 
@@ -36,15 +36,19 @@ def get_identity(connection: sqlite3.Connection) -> StoreIdentity:
     return StoreIdentity(values["store_id"].decode(), values["cursor_secret"])
 
 
-def get_status(connection: sqlite3.Connection) -> StoreStatus:
+def get_status(connection: sqlite3.Connection, now: datetime) -> StoreStatus:
     counts = {
         name: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
         for name, table in _COUNTED.items()
     }
+    in_force = connection.execute(
+        f"SELECT count(*) FROM quarantines q WHERE {IN_FORCE}", (to_microseconds(now),)
+    ).fetchone()
     return StoreStatus(
         backend="sqlite",
         version=read_version(connection),
         known_version=SCHEMA_VERSION,
+        quarantines=in_force[0],
         **counts,
     )
 

@@ -112,8 +112,8 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
     async def ping(self) -> None:
         await self._connections.read(maintenance.get_identity)
 
-    async def get_status(self) -> StoreStatus:
-        return await self._connections.count(maintenance.get_status)
+    async def get_status(self, now: datetime) -> StoreStatus:
+        return await self._connections.count(partial(maintenance.get_status, now=now))
 
     async def get_prune_run(self) -> PruneRun | None:
         return await self._connections.read(prune_runs.get_prune_run)

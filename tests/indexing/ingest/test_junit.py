@@ -92,7 +92,7 @@ async def test_a_report_that_breaks_off_leaves_nothing(store: Store, folder: Pat
     assert count == IngestCount(read=1, refused=1)
     assert refusal.line == len(names) + 1
     assert "not well-formed" in refusal.reason
-    assert (await store.get_status()).executions == 0
+    assert (await store.get_status(NOON)).executions == 0
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ async def test_a_report_too_large_for_memory_comes_out_the_same(
     ordinals = [ordinal for _, ordinal in ReportFile.examine(packed).read_cases()]
     assert ordinals == [0] * 3_000 + [1] * 2_000
     await ingest(store, request_for(path))
-    assert (await store.get_status()).executions == 5_000
+    assert (await store.get_status(NOON)).executions == 5_000
     count, _ = await ingest(store, request_for(packed))
     assert count == IngestCount(read=5_000, unchanged=5_000)
 

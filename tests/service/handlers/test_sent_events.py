@@ -18,7 +18,7 @@ from indexing.store import open_store
 from indexing.timestamps import format_timestamp
 from service.config.settings import Settings
 from service.ingest.request_body import QUICK_BODY_BYTES
-from tests.builders import after
+from tests.builders import NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, Held, assert_problem, hold_up
 from tests.service.handlers.sending import NDJSON, make_line
@@ -185,7 +185,7 @@ async def test_a_stopping_service_finishes_writes_of_disconnected_clients(
     held.released.set()
     await ending
     store = await open_store(open_.settings.store)
-    assert (await store.get_status()).events == 1
+    assert (await store.get_status(NOON)).events == 1
     await store.close()
 
 

@@ -44,7 +44,7 @@ async def test_a_request_sent_again_changes_nothing(open_: FrontDoor, kind: str)
         assert rejected(await open_.post(TRACES, body, kind), kind) == (0, "")
         (test,) = (await open_.get(f"{SEARCH}?test_name=a")).json["tests"]
         detail = await open_.get(f"{TESTS}/{test['test_id']}")
-        states.append((detail.body, await open_.store.get_status()))
+        states.append((detail.body, await open_.store.get_status(NOON)))
     assert states[0] == states[1]
     assert states[0][1].executions == 2
 

@@ -71,7 +71,7 @@ async def test_the_store_is_pruned_at_its_time(store: Store, clock: Clock) -> No
     run = await begin_at_its_time(daily, store, clock)
     assert (run.began_at, run.events, run.executions) == (DUE, 0, 2)
     assert run.ended_at is not None
-    assert (await store.get_status()).executions == 0
+    assert (await store.get_status(NOON)).executions == 0
     clock.now = DUE + timedelta(hours=20)
     await daily.look()
     assert await store.get_prune_run() == run

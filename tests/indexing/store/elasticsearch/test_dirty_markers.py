@@ -89,7 +89,7 @@ async def test_large_marks_are_done_by_the_same_call(
     await mark_in_turn(store, "all")
     await store.refresh_tests(NOON, repository=WIDGETS)
     assert await names(store) == ["all", "t0", "t1", "t2", "t3"]
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
 
 
 async def test_marks_of_changes_in_progress_do_not_hide_others(
@@ -121,13 +121,13 @@ async def test_a_mark_stays_small_however_long_the_names_are(store: Elasticsearc
     run = make_run(commit=long, pipeline=long, job=long)
     given = make_executions(run, [(f"t{number}", PASSED) for number in range(150)])
     await store.write_results(WIDGETS, {run: given})
-    assert (await store.get_status()).stale_tests == 150
+    assert (await store.get_status(NOON)).stale_tests == 150
     cluster = cluster_of(store)
     await cluster.connection.refresh(cluster.layout.stale)
     found = await ask(store, "POST", f"/{cluster.layout.stale}/_search", {"size": 10})
     assert len(orjson.dumps(found)) < 3 * 1024 * 1024
     await store.refresh_tests(NOON, repository=WIDGETS)
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
     assert len(await names(store)) == 150
 
 
@@ -273,7 +273,7 @@ async def test_a_load_judges_no_tests_that_a_rebuild_is_to_judge(
         for row in (await other.search_tests(ALL, Anchor(), 100)).rows
     }
     assert found == {**dict.fromkeys(names_of_all, 1), "t5": 2, "new": 1}
-    assert (await other.get_status()).stale_tests == 31
+    assert (await other.get_status(NOON)).stale_tests == 31
     # Nor does another process, which searches for the markers.
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 0
     assert await store.refresh_tests(NOON) == 31

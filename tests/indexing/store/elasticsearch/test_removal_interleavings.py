@@ -133,7 +133,7 @@ async def test_a_test_that_is_forgotten_before_its_results_are_stored(
     assert await names(store) == ["u"]
     assert (await store.measure_executions(WHOLE_TEST)).executions == 0
     assert await counts_of(store, "9") == []
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
     # The next test of that name begins without them.
     await write_result(store, "10", PASSED)
     await store.refresh_tests(NOON, repository=WIDGETS)
@@ -182,7 +182,7 @@ async def test_a_removal_before_the_counts_of_the_run_are_written(
         assert await counts_of(store, "9") != []
         await other.refresh_tests(NOON, repository=WIDGETS)
     assert await counts_of(store, "9") == []
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
 
 
 async def test_a_rebuild_deletes_counts_of_runs_without_results(store: ElasticsearchStore) -> None:

@@ -95,7 +95,7 @@ async def test_a_load_that_a_killed_forget_overtook_leaves_no_results(
     run = make_run("9")
     await store.write_results(WIDGETS, {run: make_executions(run, [("t", FAILED)])})
     await store.refresh_tests(NOON, repository=WIDGETS)
-    assert (await store.get_status()).executions == 1
+    assert (await store.get_status(NOON)).executions == 1
 
 
 @pytest.mark.usefixtures("one_marker_a_read")
@@ -136,4 +136,4 @@ async def test_many_runs_are_removed_in_queries_of_a_few(
     assert (extent.executions, extent.tests) == (10, 6)
     assert await store.remove_executions(selection, NOON) == 10
     assert (await store.measure_executions(selection)).executions == 0
-    assert (await store.get_status()).executions == 1
+    assert (await store.get_status(NOON)).executions == 1

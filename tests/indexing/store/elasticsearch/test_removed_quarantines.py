@@ -65,7 +65,7 @@ async def test_a_quarantine_that_begins_after_its_results_were_removed(
     await other.refresh_tests(now, repository=WIDGETS)
     assert (await state(other, ["t"]))[2] == []
     assert await names(other) == (["u"] if is_forgotten else ["t", "u"])
-    assert (await other.get_status()).stale_tests == 0
+    assert (await other.get_status(NOON)).stale_tests == 0
 
 
 @pytest.mark.parametrize("is_automatic", [False, True])
@@ -138,7 +138,7 @@ async def test_a_quarantine_of_a_forgotten_test_is_withdrawn_and_reported(
     assert "reported" in reported[reported.index("withdrawn") :]
     found = (await state(other, ["t"]))[2]
     assert len(found) == comes_again
-    assert (await other.get_status()).stale_tests == 0
+    assert (await other.get_status(NOON)).stale_tests == 0
     await other.rebuild(now)
     assert (await state(other, ["t"]))[2] == found
 

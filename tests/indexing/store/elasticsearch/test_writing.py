@@ -56,7 +56,7 @@ async def test_retention_drops_whole_slices_and_hides_the_rest(store: Elasticsea
     count = await store.prune(after(days=-5), NOON)
     assert (count.events, await event_ids(store)) == (3, [3])
     assert await indices_of(store, "events") == ["2026-08", "2026-09"]
-    assert (await store.get_status()).events == 1
+    assert (await store.get_status(NOON)).events == 1
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -114,7 +114,7 @@ async def test_writers_at_once_end_in_the_state_of_all_of_them(
     await asyncio.gather(*(load((store, other)[n % 2], n) for n in range(12)))
     page = await store.search_tests(ALL, Anchor(), 10)
     assert [row.key.executions_count for row in page.rows] == [12, 12]
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
 
 
 async def test_rows_that_a_cut_refresh_left_are_gone_after_the_next_one(
@@ -184,7 +184,7 @@ async def test_a_refresh_before_the_executions_does_not_use_up_their_mark(
     monkeypatch.setattr(executions, "_store", write_and_die)
     with pytest.raises(ConnectionAbortedError):
         await store.write_results(WIDGETS, {run: make_executions(run, [("t", PASSED)])})
-    assert (await other.get_status()).stale_tests == 1
+    assert (await other.get_status(NOON)).stale_tests == 1
     await other.refresh_tests(NOON)
     assert await names(other) == ["t"]
 
@@ -281,7 +281,7 @@ async def test_a_small_upload_finishes_what_a_killed_process_left(
     await store.write_results(WIDGETS, {run: make_executions(run, [("v", PASSED)])})
     assert await store.refresh_tests(NOON, repository=WIDGETS) == 2
     assert await names(store) == ["t", "u", "v"]
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
 
 
 async def test_a_marker_that_another_process_has_handled_is_not_handled_again(

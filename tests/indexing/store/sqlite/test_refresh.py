@@ -56,7 +56,7 @@ async def test_any_number_of_new_executions_of_several_tests_is_merged(tmp_path:
         await store.write_results(WIDGETS, {run: executions})
     assert await store.refresh_tests(NOON) == 7
     merged = dump(tmp_path)
-    assert (await store.get_status()).stale_tests == 0
+    assert (await store.get_status(NOON)).stale_tests == 0
     await store.rebuild(NOON)
     await store.close()
     assert dump(tmp_path) == merged

@@ -149,7 +149,7 @@ async def test_daily_rows_outlive_executions_until_their_own_retention(
     assert len(before) == 10
     await store.prune(after(days=-4.1), NOON)
     assert dump(tmp_path)["days"] == before
-    assert (await store.get_status()).executions == 5
+    assert (await store.get_status(NOON)).executions == 5
     await store.rebuild(NOON)
     assert dump(tmp_path)["days"] == before
     # What arrives for a day that retention has reached changes nothing either.

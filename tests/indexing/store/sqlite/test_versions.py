@@ -67,9 +67,9 @@ async def test_a_migrated_store_has_the_tables_of_a_new_one(sample: Sample, tmp_
 async def test_a_migrated_store_is_written_to_as_a_new_one(sample: Sample, tmp_path: Path) -> None:
     sample.unpack(tmp_path)
     store = await open_store(tmp_path)
-    before = await store.get_status()
+    before = await store.get_status(NOON)
     await store.ensure_repository(GADGETS)
-    assert (await store.get_status()).repositories == before.repositories + 1
+    assert (await store.get_status(NOON)).repositories == before.repositories + 1
     await store.close()
 
 
@@ -268,7 +268,7 @@ async def test_reads_of_tables_that_another_release_has_changed_are_unavailable(
         await store.find_repository(WIDGETS)
     # This one runs in a thread.
     with pytest.raises(StoreVersionError, match="Restart this process"):
-        await store.get_status()
+        await store.get_status(NOON)
     await store.close()
 
 

@@ -174,7 +174,7 @@ async def test_rows_of_an_earlier_release_get_their_metrics(
     await store.close()
     of_version(LAYOUT_VERSION)
     upgraded = await open_at(elasticsearch_place)
-    assert (await upgraded.get_status()).stale_tests == 0
+    assert (await upgraded.get_status(NOON)).stale_tests == 0
     assert await upgraded.search_tests(query, Anchor(), 9) == before
     assert [row.metrics and row.metrics.health_status for row in before.rows] == [
         HealthStatus.BROKEN,

@@ -62,7 +62,7 @@ async def test_new_fields_are_added_to_every_index_and_to_later_ones(
     request.getfixturevalue("new_field")
     assert await find_versions(elasticsearch_place) == StoreVersions(LAYOUT_VERSION, NEXT)
     upgraded = await open_at(elasticsearch_place)
-    assert (await upgraded.get_status()).version == NEXT
+    assert (await upgraded.get_status(NOON)).version == NEXT
     await upgraded.write_events([make_event(9, NOON.replace(month=1))])
     for fields in await mapping_of(upgraded, f"{elasticsearch_place.prefix}-*"):
         assert fields["colour"] == {"type": "keyword"}
@@ -85,7 +85,7 @@ async def test_of_processes_that_start_together_one_upgrades(
     monkeypatch.setattr(upgrade_lease, "LOOK_SECONDS", 0.01)
     opened = await asyncio.gather(*(open_at(elasticsearch_place) for _ in range(5)))
     for each in opened:
-        assert (await each.get_status()).version == NEXT
+        assert (await each.get_status(NOON)).version == NEXT
         await each.close()
     told = [record.getMessage() for record in caplog.records]
     assert sum("upgraded the indices" in line for line in told) == 1
@@ -108,7 +108,7 @@ async def test_the_lease_of_a_process_that_died_is_taken_over(
         {"kind": "upgrade", "owner": "gone"},
     )
     upgraded = await open_at(elasticsearch_place)
-    assert (await upgraded.get_status()).version == NEXT
+    assert (await upgraded.get_status(NOON)).version == NEXT
     await upgraded.close()
 
 

@@ -38,7 +38,7 @@ ACCESS_LOGGER: Final = "service.access"
 Line: TypeAlias = dict[str, Any]
 
 # What `logging` sets on every record; all else is from `extra`. Python 3.12 added `taskName`.
-_OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
 def configure_logging(
@@ -80,7 +80,7 @@ class LineFormatter(logging.Formatter):
             "logger": record.name,
         }
         for name, value in vars(record).items():
-            if name not in _OF_EVERY_RECORD:
+            if name not in OF_EVERY_RECORD:
                 line[name] = value
         moment = datetime.fromtimestamp(record.created, UTC)
         line["timestamp"] = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 from indexing.errors import MergewatchError, StoreUnavailableError
+from service.cli.log_lines import show_fields
 from service.config.prefix import PREFIX
 
 # The exit status that a shell reports for a process killed by SIGINT.
@@ -124,4 +125,5 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         # Names may have characters that the encoding of the terminal lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
+    show_fields()
     _warn_of_ineffective()

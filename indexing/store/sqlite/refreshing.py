@@ -69,8 +69,8 @@ async def refresh_in_steps(
             if len(left_out) == _MOST_LEFT_OUT:
                 raise
             left_out.add(test)
-            test_id = await connections.read(partial(_find_id, test=test))
-            _log.exception("a test cannot be judged and stays stale", extra={"test_id": test_id})
+            fields = await connections.read(partial(_describe, test=test))
+            _log.exception("a test cannot be judged and stays stale", extra=fields)
             continue
         total += done
         if changed is not None:
@@ -81,6 +81,13 @@ async def refresh_in_steps(
     return total
 
 
-def _find_id(connection: sqlite3.Connection, test: int) -> str | None:
-    row = connection.execute("SELECT test_id FROM tests WHERE id = ?", (test,)).fetchone()
-    return None if row is None else str(uuid.UUID(bytes=row[0]))
+def _describe(connection: sqlite3.Connection, test: int) -> dict[str, str]:
+    """Return the fields of a log line about a test."""
+    row = connection.execute(
+        "SELECT t.test_id, r.owner, r.name FROM tests t"
+        " JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
+        (test,),
+    ).fetchone()
+    if row is None:
+        return {}
+    return {"test_id": str(uuid.UUID(bytes=row[0])), "repository": f"{row[1]}/{row[2]}"}

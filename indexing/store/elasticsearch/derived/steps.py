@@ -16,6 +16,7 @@ from typing import ParamSpec, TypeVar
 
 from indexing.errors import DATA_ERRORS, StoreError, StoreUnavailableError
 from indexing.models.changes import AnswerChanges
+from indexing.names import RepositoryName
 from indexing.store.elasticsearch.announcements import write_announcement
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation, Outcome
@@ -129,7 +130,10 @@ class Step:
         )
         found = {test: documents.tests[test] for test in tests if test in documents.tests}
         failed: set[str] = set()
-        stored_tests = _try_each(cluster, found, lambda test: test_of(found[test].source), failed)
+        name = stored.repository.name
+        stored_tests = _try_each(
+            cluster, name, found, lambda test: test_of(found[test].source), failed
+        )
         await _give_way(cluster, len(found))
         merged = await merge_tests(
             cluster, observed, stored_tests, work.new_in(documents), failed_runs
@@ -202,7 +206,8 @@ class Step:
         return self._derive_each(tests, lambda test: self._derive(test, tests[test]))
 
     def _derive_each(self, tests: Iterable[str], derive: Callable[[str], Result]) -> list[Result]:
-        return [*_try_each(self.cluster, tests, derive, self.failed).values()]
+        name = self.rules.repository.name
+        return [*_try_each(self.cluster, name, tests, derive, self.failed).values()]
 
     def _derive(self, test: str, rollups: RollupsOfTest) -> Result:
         stored = self.stored[test]
@@ -340,7 +345,11 @@ class Step:
 
 
 def _try_each(
-    cluster: Cluster, tests: Iterable[str], work: Callable[[str], T], failed: set[str]
+    cluster: Cluster,
+    repository: RepositoryName,
+    tests: Iterable[str],
+    work: Callable[[str], T],
+    failed: set[str],
 ) -> dict[str, T]:
     """Return the results of the work on each test; add those that cannot be judged to `failed`."""
     results: dict[str, T] = {}
@@ -351,7 +360,10 @@ def _try_each(
             # A rebuild must not end without the rows of a test.
             if cluster.unread:
                 raise
-            _log.exception("a test cannot be judged and stays stale", extra={"test_id": test})
+            _log.exception(
+                "a test cannot be judged and stays stale",
+                extra={"test_id": test, "repository": str(repository)},
+            )
             failed.add(test)
     return results
 

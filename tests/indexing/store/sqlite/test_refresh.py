@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
@@ -180,7 +181,12 @@ async def test_a_test_that_cannot_be_judged_stops_no_other_one(
         assert await store.refresh_tests(NOON) == 596
         assert await store.count_stale_tests() == 4
     told = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert len({vars(record)["test_id"] for record in told}) == len(told) == 4
+    assert {(vars(record)["test_id"], vars(record)["repository"]) for record in told} == {
+        (str(derive_test_id(repository, name)), str(repository))
+        for repository in (WIDGETS, GADGETS)
+        for name in ("t5", "t17")
+    }
+    assert len(told) == 4
     assert dump(tmp_path) == expected
     assert await store.refresh_tests(NOON) == 4
     assert dump(tmp_path) == expected

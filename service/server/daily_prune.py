@@ -31,7 +31,8 @@ LOOK_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 1.5
 RECORD_SECONDS: Final = 1.0
 
-_LOGGED_BYTES: Final = 2_000
+# Enough for some warnings with their tracebacks.
+_LOGGED_BYTES: Final = 8_000
 # `-P`: without modules of the current folder, which anybody may have put there.
 _COMMAND: Final = (sys.executable, "-P", "-c", "from service.cli import main; main()")
 
@@ -94,15 +95,17 @@ class DailyPrune:
         process = await self._start(run)
         _log.info("prune began", extra={"pid": process.pid})
         try:
-            reason = await _wait_for_end(process)
+            written = await _wait_for_end(process)
         except asyncio.CancelledError:
             await _end(process)
             raise
         if process.returncode:
             # The record stays as if the run had been killed: it is repeated later, not at once.
-            _log.error("prune failed", extra={"exit_code": process.returncode, "reason": reason})
+            _log.error("prune failed", extra={"exit_code": process.returncode, "reason": written})
         else:
             _log.info("prune ended")
+            if written:
+                _log.warning("prune warned", extra={"warnings": written})
 
     async def _start(self, run: PruneRun) -> Process:
         return await asyncio.create_subprocess_exec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -184,6 +185,21 @@ async def test_a_run_that_fails_is_not_repeated_at_once(
     clock.now = DUE + timedelta(minutes=5)
     await daily.look()
     assert await store.get_prune_run() == failed
+
+
+@pytest.mark.parametrize("warning", ["", "a test cannot be judged"])
+async def test_warnings_of_a_run_are_logged(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture, warning: str
+) -> None:
+    caplog.set_level(logging.INFO, logger=daily_prune.__name__)
+    writing = (sys.executable, "-c", f"import sys; sys.stderr.write({warning!r})")
+    daily = DailyPrune(store, AT, clock=clock, command=writing)
+    clock.now = DUE
+    await daily.look()
+    lines = [each for each in caplog.records if each.name == daily_prune.__name__]
+    told = [(each.getMessage(), vars(each).get("warnings")) for each in lines]
+    warned = [("prune warned", warning)] if warning else []
+    assert told == [("prune began", None), ("prune ended", None), *warned]
 
 
 async def test_a_process_goes_on_after_an_unexpected_error(

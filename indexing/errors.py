@@ -42,4 +42,4 @@ class TooManyWebhooksError(StoreError):
 
 
 class TooManyQuarantinesError(StoreError):
-    """A repository already has the largest number of quarantines in force that people may add."""
+    """A repository or a test has as many quarantines in force as people may add already."""

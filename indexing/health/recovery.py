@@ -1,13 +1,75 @@
-"""Decides whether a quarantined test has been healthy since its quarantine began. Pure."""
+"""Decides whether a quarantined test has been healthy since its quarantine began. Pure.
+
+A test may have many quarantines, each of a branch pattern, and get many executions at once. So the
+executions are summed up by branch, once for all of its quarantines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from indexing.globs import is_literal
 from indexing.health.observations import Observation
 from indexing.health.thresholds import RECOVERY_VERDICTS
 from indexing.models.executions import Conclusion
+from indexing.models.quarantines import covers_branch
+
+# Before every time that a store can hold.
+_NEVER: Final = -(2**63)
+
+# The pipeline, job and commit of a verdict.
+_Verdict = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchEvidence:
+    """What the executions of a test on one branch say about its recovery.
+
+    `failed_at` is when the newest failure finished. `passed` has the newest verdicts that passed,
+    each with the time of its newest pass: no more than are enough for a recovery.
+    """
+
+    failed_at: int
+    passed: Sequence[tuple[int, _Verdict]]
+
+
+def collect_evidence(seen: Iterable[tuple[str, Observation]]) -> dict[str, BranchEvidence]:
+    """Sum the executions of one test up by branch; each comes with its branch."""
+    failed: dict[str, int] = {}
+    passed: dict[str, dict[_Verdict, int]] = {}
+    for branch, each in seen:
+        if each.infrastructure_failure or each.conclusion is Conclusion.SKIPPED:
+            continue
+        if each.conclusion is Conclusion.FAILED or each.needed_retries:
+            failed[branch] = max(failed.get(branch, _NEVER), each.at)
+        else:
+            newest = passed.setdefault(branch, {})
+            verdict = (each.pipeline_name, each.job_name, each.commit)
+            newest[verdict] = max(newest.get(verdict, _NEVER), each.at)
+    return {
+        branch: BranchEvidence(failed.get(branch, _NEVER), _newest(passed.get(branch, {})))
+        for branch in failed.keys() | passed.keys()
+    }
+
+
+def _newest(passed: Mapping[_Verdict, int]) -> list[tuple[int, _Verdict]]:
+    return sorted(((at, verdict) for verdict, at in passed.items()), reverse=True)[
+        :RECOVERY_VERDICTS
+    ]
+
+
+def select_branches(
+    evidence: Mapping[str, BranchEvidence], pattern: str | None
+) -> Iterable[BranchEvidence]:
+    """Return the evidence on the branches that a quarantine of this pattern covers."""
+    if pattern is None:
+        return evidence.values()
+    if is_literal(pattern):
+        found = evidence.get(pattern)
+        return () if found is None else (found,)
+    return (each for branch, each in evidence.items() if covers_branch(pattern, branch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +82,7 @@ class Recovery:
 
     has_failed: bool = False
     has_enough: bool = False
-    passed: frozenset[tuple[str, str, str]] = frozenset()
+    passed: frozenset[_Verdict] = frozenset()
 
     @property
     def is_recovered(self) -> bool:
@@ -33,18 +95,18 @@ class Recovery:
         """
         return Recovery(has_enough=self.has_enough, passed=self.passed)
 
-    def merge(self, observations: Iterable[Observation]) -> Recovery:
-        """Return the summary with these executions added; adding one twice changes nothing."""
-        has_failed, has_enough, passed = self.has_failed, self.has_enough, set(self.passed)
-        for seen in observations:
-            if seen.infrastructure_failure or seen.conclusion is Conclusion.SKIPPED:
-                continue
-            if seen.conclusion is Conclusion.FAILED or seen.needed_retries:
-                has_failed = True
-            else:
-                passed.add((seen.pipeline_name, seen.job_name, seen.commit))
-        if has_failed:
+    def merge(self, branches: Iterable[BranchEvidence], since: int) -> Recovery:
+        """Return the summary with the executions that finished at `since` or later added.
+
+        Adding one twice changes nothing.
+        """
+        if self.has_failed:
             return Recovery(has_failed=True)
-        if has_enough or len(passed) >= RECOVERY_VERDICTS:
+        passed = set(self.passed)
+        for branch in branches:
+            if branch.failed_at >= since:
+                return Recovery(has_failed=True)
+            passed.update(verdict for at, verdict in branch.passed if at >= since)
+        if self.has_enough or len(passed) >= RECOVERY_VERDICTS:
             return Recovery(has_enough=True)
         return Recovery(passed=frozenset(passed))

@@ -84,6 +84,9 @@ class Actor:
 # The most quarantines in force in one repository; people cannot add more. So the list of all of
 # them stays readable.
 MAX_QUARANTINES: Final = 10_000
+# The most of one test, each for another branch or pattern. A load looks for each of its branches
+# under each of them.
+MAX_QUARANTINES_PER_TEST: Final = 100
 
 RULES: Final = Actor(ActorKind.RULES, "automatic quarantine")
 UNKNOWN: Final = Actor(ActorKind.USER, "unknown")

@@ -12,6 +12,7 @@ from indexing.errors import TooManyQuarantinesError
 from indexing.identifiers import derive_change_id
 from indexing.models.quarantines import (
     MAX_QUARANTINES,
+    MAX_QUARANTINES_PER_TEST,
     Actor,
     ChangeAction,
     Quarantine,
@@ -28,6 +29,13 @@ def too_many_quarantines() -> TooManyQuarantinesError:
     """Return the error for adding a quarantine beyond `MAX_QUARANTINES`."""
     return TooManyQuarantinesError(
         f"the repository has {MAX_QUARANTINES:,} manual quarantines in force; end some first"
+    )
+
+
+def too_many_of_test() -> TooManyQuarantinesError:
+    """Return the error for adding a quarantine beyond `MAX_QUARANTINES_PER_TEST`."""
+    return TooManyQuarantinesError(
+        f"the test has {MAX_QUARANTINES_PER_TEST:,} manual quarantines in force; end some first"
     )
 
 

@@ -347,7 +347,8 @@ class Writer(Protocol):
         person.
 
         Raises:
-            TooManyQuarantinesError: it would be one more than `MAX_QUARANTINES` in force.
+            TooManyQuarantinesError: it would be one more than `MAX_QUARANTINES` in force, or than
+                `MAX_QUARANTINES_PER_TEST` of its test.
         """
 
     async def remove_quarantine(

@@ -13,6 +13,7 @@ from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
     MAX_QUARANTINES,
+    MAX_QUARANTINES_PER_TEST,
     Actor,
     AddedQuarantine,
     ChangeAction,
@@ -24,7 +25,7 @@ from indexing.models.quarantines import (
     covers_branch,
 )
 from indexing.names import RepositoryName
-from indexing.quarantine.changes import too_many_quarantines
+from indexing.quarantine.changes import too_many_of_test, too_many_quarantines
 from indexing.quarantine.decision import find_evidence
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import paging
@@ -128,7 +129,7 @@ async def add_quarantine(
         before = slot.record
         is_manual = before is not None and before.source is QuarantineSource.MANUAL
         if request.source is QuarantineSource.MANUAL and not is_manual:
-            await _check_room(cluster, known, now)
+            await _check_room(cluster, known, slot.test_id, now)
         slot = slot.holding(_requested(before, request, now))
         # A person's request ends the judgement by the rules, which is no change by itself.
         if before is None or slot.record != replace(before, judged_until=None):
@@ -164,14 +165,21 @@ async def remove_quarantine(
         return True
 
 
-async def _check_room(cluster: Cluster, repository: RepositoryName, now: datetime) -> None:
-    in_force = await cluster.connection.count(
-        cluster.layout.quarantines,
-        _query_of(QuarantineQuery(repository, now, source=QuarantineSource.MANUAL)),
-        routing=routing_of(repository),
-    )
-    if in_force >= MAX_QUARANTINES:
+async def _check_room(
+    cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID, now: datetime
+) -> None:
+    """Raise if people made too many quarantines, in the repository or of the test."""
+    manual = QuarantineQuery(repository, now, source=QuarantineSource.MANUAL)
+    if await _count(cluster, replace(manual, test_id=test_id)) >= MAX_QUARANTINES_PER_TEST:
+        raise too_many_of_test()
+    if await _count(cluster, manual) >= MAX_QUARANTINES:
         raise too_many_quarantines()
+
+
+async def _count(cluster: Cluster, query: QuarantineQuery) -> int:
+    return await cluster.connection.count(
+        cluster.layout.quarantines, _query_of(query), routing=routing_of(query.repository)
+    )
 
 
 def _requested(current: Record | None, request: QuarantineRequest, now: datetime) -> Record:

@@ -11,6 +11,7 @@ from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor, Page
 from indexing.models.quarantines import (
     MAX_QUARANTINES,
+    MAX_QUARANTINES_PER_TEST,
     Actor,
     AddedQuarantine,
     ChangeAction,
@@ -22,13 +23,13 @@ from indexing.models.quarantines import (
     covers_branch,
 )
 from indexing.names import RepositoryName
-from indexing.quarantine.changes import too_many_quarantines
+from indexing.quarantine.changes import too_many_of_test, too_many_quarantines
 from indexing.store.sqlite.auto_quarantine import end_expired
 from indexing.store.sqlite.evidence import find_last_evidence
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.quarantine_changes import add_change
 from indexing.store.sqlite.quarantine_rows import IN_FORCE, QUARANTINE_COLUMNS, quarantine_of
-from indexing.store.sqlite.recoveries import refresh_quarantines
+from indexing.store.sqlite.recoveries import refresh_quarantine
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
 from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
 
@@ -154,7 +155,7 @@ def add_quarantine(
         add_change(connection, written[0], action, began, request.actor)
     test = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
     if test is not None:
-        refresh_quarantines(connection, test[0])
+        refresh_quarantine(connection, test[0], request.branch)
     row = connection.execute(
         f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q WHERE {_IN_PLACE}",
         (test_id, request.branch),
@@ -184,7 +185,10 @@ def remove_quarantine(
 def _check_room(
     connection: sqlite3.Connection, repository_id: int, place: tuple[bytes, str | None], now: int
 ) -> None:
-    """Raise if people made too many quarantines in the repository, and none in that place."""
+    """Raise if people made too many quarantines, in the repository or of the test.
+
+    One in that place is replaced, so it needs no room.
+    """
     found = connection.execute(
         "SELECT 1 FROM quarantines WHERE test_id = ? AND branch IS ? AND removed_at IS NULL"
         " AND source = 'manual'",
@@ -192,6 +196,13 @@ def _check_room(
     ).fetchone()
     if found is not None:
         return
+    (count,) = connection.execute(
+        "SELECT count(*) FROM quarantines q WHERE q.test_id = ? AND q.source = 'manual'"
+        f" AND {IN_FORCE}",
+        (place[0], now),
+    ).fetchone()
+    if count >= MAX_QUARANTINES_PER_TEST:
+        raise too_many_of_test()
     (count,) = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM quarantines q WHERE q.repository_id = ?"
         f" AND q.source = 'manual' AND {IN_FORCE} LIMIT {MAX_QUARANTINES})",

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from indexing.health.recovery import Recovery
+from indexing.health.recovery import (
+    BranchEvidence,
+    Recovery,
+    collect_evidence,
+    select_branches,
+)
 from indexing.health.rollup_text import read_recovery, write_recovery
-from indexing.models.quarantines import covers_branch
 from indexing.store.sqlite.events import read_pruned_before
 from indexing.store.sqlite.observations import OnBranch, read_since
 from indexing.store.sqlite.stored_tests import InForce, read_in_force
 
 
-def refresh_quarantines(connection: sqlite3.Connection, test: int) -> None:
-    """Recompute whether the test has recovered under each of its quarantines."""
-    update_recovery(connection, test, read_in_force(connection, test), None)
+def refresh_quarantine(connection: sqlite3.Connection, test: int, branch: str | None) -> None:
+    """Recompute whether the test has recovered under its quarantine of that branch pattern."""
+    of_test = read_in_force(connection, test)
+    update_recovery(connection, test, [each for each in of_test if each.branch == branch], None)
 
 
 def update_recovery(
@@ -28,24 +33,28 @@ def update_recovery(
 
     Of a quarantine that retention has reached, verdicts that passed are gone, so they are kept.
     """
+    unknown = [each for each in quarantines if new is None or each.recovery is None]
+    of_new = {} if new is None or len(unknown) == len(quarantines) else _collect(new)
+    of_all: Mapping[str, BranchEvidence] = {}
     pruned_before = None
-    if any(new is None or text is None for *_, text in quarantines):
+    if unknown:
         pruned_before = read_pruned_before(connection)
+        since = min(each.created_at for each in unknown)
+        of_all = _collect(read_since(connection, test, since))
     for quarantine_id, pattern, created_at, text in quarantines:
         known = new is not None and text is not None
         before = Recovery() if text is None else read_recovery(text)
         if not known:
             is_reached = pruned_before is not None and created_at < pruned_before
             before = before.without_executions() if is_reached else Recovery()
-        seen = new if known and new is not None else read_since(connection, test, created_at)
-        covered = (
-            each.observation
-            for each in seen
-            if each.observation.at >= created_at and covers_branch(pattern, each.branch)
-        )
-        recovery = before.merge(covered)
+        covered = select_branches(of_new if known else of_all, pattern)
+        recovery = before.merge(covered, created_at)
         if not known or recovery != before:
             connection.execute(
                 "UPDATE quarantines SET is_recovered = ?, recovery = ? WHERE id = ?",
                 (recovery.is_recovered, write_recovery(recovery), quarantine_id),
             )
+
+
+def _collect(seen: Iterable[OnBranch]) -> dict[str, BranchEvidence]:
+    return collect_evidence((each.branch, each.observation) for each in seen)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from indexing.health import thresholds
 from indexing.health.observations import Judgement, Observation
-from indexing.health.recovery import Recovery
+from indexing.health.recovery import Recovery, collect_evidence
 from indexing.health.rules import is_infrastructure_failure
 from indexing.health.sequences import KEPT_VERDICTS
 from indexing.models.executions import Conclusion, PullRequest
@@ -250,7 +250,8 @@ def test_a_run_failed_as_a_whole_when_over_four_fifths_of_enough_tests_did(
 
 
 def is_recovered(observations: list[Observation]) -> bool:
-    return Recovery().merge(observations).is_recovered
+    evidence = collect_evidence(("main", each) for each in observations)
+    return Recovery().merge(evidence.values(), 0).is_recovered
 
 
 def test_a_test_is_recovered_after_ten_verdicts_that_all_passed() -> None:

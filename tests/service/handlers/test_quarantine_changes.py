@@ -207,3 +207,18 @@ async def test_people_cannot_add_more_than_a_list_can_hold(
     assert (await post(door, key, test_name="a", reason="y")).status == 200
     # Taking one over from the rules makes one more.
     assert (await post(door, key, test_name="z", reason="y")).status == 409
+
+
+@pytest.mark.parametrize("stack", ["sqlite", "elasticsearch"], indirect=True)
+async def test_people_cannot_add_more_of_one_test_than_a_load_can_judge(
+    door: FrontDoor, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("sqlite.quarantines", "elasticsearch.quarantines"):
+        monkeypatch.setattr(f"indexing.store.{module}.MAX_QUARANTINES_PER_TEST", 2)
+    for branch in ("main", "release/*"):
+        assert (await post(door, key, test_name="t", reason="x", branch=branch)).status == 201
+    refused = await post(door, key, test_name="t", reason="x")
+    assert refused.status == 409
+    assert "the test has" in refused.json["detail"]
+    assert (await post(door, key, test_name="t", reason="y", branch="main")).status == 200
+    assert (await post(door, key, test_name="u", reason="x")).status == 201

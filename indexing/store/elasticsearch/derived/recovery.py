@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexing.health.observations import Observation
-from indexing.health.recovery import Recovery
-from indexing.models.quarantines import covers_branch
+from indexing.health.recovery import BranchEvidence, Recovery, collect_evidence, select_branches
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
+from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot, Record
 from indexing.timestamps import to_microseconds
 
-_SLOTS_AT_ONCE: Final = 20
+_TESTS_AT_ONCE: Final = 20
+
+
+class _Held(NamedTuple):
+    """A slot with a record, and its place in the list of all slots."""
+
+    number: int
+    slot: QuarantineSlot
+    record: Record
+
+    @property
+    def began(self) -> int:
+        return to_microseconds(self.record.created_at)
+
+
+# The slots with a record, by test.
+_SlotsOfTests = Mapping[str, Sequence[_Held]]
 
 
 async def judge_recovery(
@@ -37,79 +54,79 @@ async def judge_recovery(
         for test, rollups in (changes or {}).items()
         if rollups.executions is not None
     }
-    updated: dict[int, QuarantineSlot] = {}
-    unknown: list[tuple[int, QuarantineSlot, Record]] = []
+    known: dict[str, list[_Held]] = {}
+    unknown: dict[str, list[_Held]] = {}
     for number, slot in enumerate(slots):
-        record = slot.record
-        if record is None:
-            updated[number] = slot
-        elif record.recovery is None or str(slot.test_id) not in executions:
-            unknown.append((number, slot, record))
-    await _read_unknown(cluster, routing, unknown, updated)
-    for number, slot in enumerate(slots):
-        if number not in updated and slot.record is not None:
-            new = executions[str(slot.test_id)]
-            updated[number] = _merge(
-                slot, slot.record, slot.record.recovery, _observe(new, failed_runs)
-            )
-    return [updated[number] for number in range(len(slots))]
+        record, test = slot.record, str(slot.test_id)
+        if record is not None:
+            is_known = record.recovery is not None and test in executions
+            held = _Held(number, slot, record)
+            (known if is_known else unknown).setdefault(test, []).append(held)
+    updated = list(slots)
+
+    def merge_known() -> None:
+        for test, of_test in known.items():
+            evidence = collect_evidence(_observe(executions[test], failed_runs))
+            for each in of_test:
+                updated[each.number] = _merge(each, each.record.recovery, evidence)
+
+    if known:
+        # A test may have thousands of new executions, and many quarantines.
+        await asyncio.to_thread(merge_known)
+    await _judge_unknown(cluster, routing, unknown, updated)
+    return updated
 
 
-async def _read_unknown(
-    cluster: Cluster,
-    routing: str,
-    slots: Sequence[tuple[int, QuarantineSlot, Record]],
-    updated: dict[int, QuarantineSlot],
+async def _judge_unknown(
+    cluster: Cluster, routing: str, unknown: _SlotsOfTests, updated: list[QuarantineSlot]
 ) -> None:
-    """Judge the slots by all executions since they began, and add them to `updated`."""
-    if not slots:
+    """Judge the slots by all executions since they began, and put them into `updated`."""
+    if not unknown:
         return
-    begun: dict[str, int] = {}
-    for _, slot, record in slots:
-        test, moment = str(slot.test_id), to_microseconds(record.created_at)
-        begun[test] = min(moment, begun.get(test, moment))
     retention = (await cluster.control.read()).retention
     # Read all branches: a pattern may cover any of them.
     everywhere = observations.ObservedBranch(routing, retention, branch=None)
-    # Read few slots at a time, because each may need the executions of a long time. The slots are
-    # sorted by test, so that slots of one test share its executions.
-    ordered = sorted(slots, key=lambda each: str(each[1].test_id))
-    for start in range(0, len(ordered), _SLOTS_AT_ONCE):
-        some = ordered[start : start + _SLOTS_AT_ONCE]
-        tests = {str(slot.test_id) for _, slot, _ in some}
-        seen = await observations.read_since(
-            cluster, everywhere, {test: begun[test] for test in tests}
-        )
-        for number, slot, record in some:
-            found = seen.get(str(slot.test_id), [])
-            on_branches = ((each.observation, each.branch) for each in found)
-            before = record.recovery
+    ordered = sorted(unknown)
+    # Read few tests at a time, because each may need the executions of a long time.
+    for start in range(0, len(ordered), _TESTS_AT_ONCE):
+        some = {test: unknown[test] for test in ordered[start : start + _TESTS_AT_ONCE]}
+        begun = {test: min(each.began for each in of_test) for test, of_test in some.items()}
+        seen = await observations.read_since(cluster, everywhere, begun)
+        await asyncio.to_thread(_merge_all, some, seen, retention, updated)
+
+
+def _merge_all(
+    unknown: _SlotsOfTests,
+    seen: Mapping[str, Iterable[observations.OnBranch]],
+    retention: Retention,
+    updated: list[QuarantineSlot],
+) -> None:
+    for test, of_test in unknown.items():
+        found = seen.get(test, ())
+        evidence = collect_evidence((each.branch, each.observation) for each in found)
+        for each in of_test:
+            before = each.record.recovery
             # Verdicts that passed and that retention has removed still count.
-            if before is not None and retention.reaches(to_microseconds(record.created_at)):
+            if before is not None and retention.reaches(each.began):
                 before = before.without_executions()
             else:
                 before = None
-            updated[number] = _merge(slot, record, before, on_branches)
+            updated[each.number] = _merge(each, before, evidence)
 
 
 def _observe(
     executions: Sequence[MarkedExecution], failed_runs: Collection[str]
-) -> Iterator[tuple[Observation, str]]:
+) -> Iterator[tuple[str, Observation]]:
     for execution in executions:
         if execution.branch is not None:
-            yield execution.observe(failed_runs), execution.branch
+            yield execution.branch, execution.observe(failed_runs)
 
 
 def _merge(
-    slot: QuarantineSlot,
-    record: Record,
-    before: Recovery | None,
-    seen: Iterator[tuple[Observation, str]],
+    held: _Held, before: Recovery | None, evidence: Mapping[str, BranchEvidence]
 ) -> QuarantineSlot:
-    since = to_microseconds(record.created_at)
-    recovery = (before or Recovery()).merge(
-        observation
-        for observation, branch in seen
-        if observation.at >= since and covers_branch(slot.branch, branch)
-    )
-    return slot.holding(replace(record, is_recovered=recovery.is_recovered, recovery=recovery))
+    slot = held.slot
+    covered = select_branches(evidence, slot.branch)
+    recovery = (before or Recovery()).merge(covered, held.began)
+    record = replace(held.record, is_recovered=recovery.is_recovered, recovery=recovery)
+    return slot.holding(record)

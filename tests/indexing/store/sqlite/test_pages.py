@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -140,3 +143,48 @@ def test_a_page_stays_within_the_range_wherever_its_key_lies(
         else [n for n in within if n < number][::-1][:10]
     )
     assert [row.key.id for row in page.rows] == nearest
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"event_types": ("action.merge", "action.close")},
+        {"outcomes_excluded": (Outcome.FAILURE,)},
+    ],
+)
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_page_of_large_events_reads_no_more_than_it_has(
+    monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any], *, backward: bool
+) -> None:
+    most, size = 1_000_000, 200_000
+    for module in ("indexing.models.events", "indexing.store.sqlite.events"):
+        monkeypatch.setattr(f"{module}.MOST_PAGE_BYTES", most, raising=False)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        ensure_schema(connection)
+        ensure_repository(connection, REPOSITORY)
+        body = b'"%b"' % (b"x" * (size - 2))
+        events = [
+            StoredEvent(
+                REPOSITORY,
+                key_of(number),
+                "action.merge",
+                7,
+                "main",
+                "rule",
+                Outcome.SUCCESS,
+                body,
+            )
+            for number in range(100)
+        ]
+        write_events(connection, events)
+        query = replace(ALL, **filters)
+        tracemalloc.start()
+        page = list_events(connection, query, Anchor(backward=backward), 100, by_complement=True)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    numbers = range(5) if backward else range(99, 94, -1)
+    assert [row.id for row in page.rows] == ([*numbers][::-1] if backward else [*numbers])
+    assert (page.has_previous, page.has_next) == (backward, not backward)
+    # The bodies of a few statements, not those of a hundred events.
+    assert peak < 6 * most

@@ -32,7 +32,10 @@ async def derive_from_rollups(
     there too. If an earlier release stored the test, without roll-ups, they are computed from all
     executions.
     """
-    test = test_of(source)
+    if len(source.get("rollups") or ()) <= _QUICK_JOBS:
+        test = test_of(source)
+    else:
+        test = await asyncio.to_thread(test_of, source)
     branch = repository.default_branch
     if test.rollups is None:
         return derive(await _compute(cluster, routing_of(repository.name), branch, source))

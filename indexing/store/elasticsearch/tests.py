@@ -131,8 +131,8 @@ async def get_test(
             Place(cluster.layout.control, document_id(repository)),
             Place(cluster.layout.tests, str(test_id), routing),
         ],
-        # Leave out the largest fields of the document, which only a refresh needs.
-        without=("rollups", "history", "lasting_verdicts"),
+        # Leave out the fields that grow with the jobs of the test, which only a refresh needs.
+        without=("rollups", "history", "lasting_verdicts", "identities", "rows"),
     )
     if known is None or found is None or found.source["repository_id"] != routing:
         return None
@@ -197,7 +197,7 @@ def test_of(source: Mapping[str, Any]) -> StoredTest:
             last_success_at=moment_or_none(source["last_success_at"]),
         ),
         TestMetadata.from_record(source["metadata"]),
-        tuple((pipeline, job) for pipeline, job in source["identities"]),
+        tuple((pipeline, job) for pipeline, job in source.get("identities", ())),
         # Documents of an earlier release have no rows.
         {
             (pipeline, job): None if values is None else StoredRow(RowValues(*values[0]), values[1])

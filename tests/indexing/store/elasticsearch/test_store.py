@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import orjson
 import pytest
 
 from indexing import globs
 from indexing.errors import StoreError, StoreUnavailableError, StoreVersionError
 from indexing.fairness import current_tenant
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch.client import search_queue
+from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.documents import Document
 from indexing.store.elasticsearch.client.failures import TooComplexError
 from indexing.store.elasticsearch.client.search_queue import SEARCHES_AT_ONCE
 from indexing.store.elasticsearch.indices import setup
@@ -20,7 +26,15 @@ from indexing.store.elasticsearch.indices.control import Control
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome
-from tests.builders import WIDGETS, after, load_names, make_event
+from tests.builders import (
+    NOON,
+    WIDGETS,
+    after,
+    load_names,
+    make_event,
+    make_executions,
+    make_run,
+)
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of, event_ids, names, open_at
 
 pytestmark = pytest.mark.fresh_indices
@@ -188,3 +202,32 @@ async def test_a_store_that_vanished_under_a_reader_is_an_error(store: Elasticse
         await Control(cluster_of(store).connection, cluster_of(store).layout).read()
     with pytest.raises(StoreError):
         await names(store)
+
+
+async def test_the_detail_of_a_test_reads_nothing_of_each_job(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    # So many that their roll-ups are parsed in a thread.
+    for number in range(60):
+        run = make_run("1", job=f"matrix-{number}")
+        executions = make_executions(run, [("t", Conclusion.PASSED)])
+        await store.write_results(WIDGETS, {run: executions})
+    await store.refresh_tests(NOON)
+    test_id = derive_test_id(WIDGETS, "t")
+    get_each = Connection.get_each
+    sources: list[Any] = []
+
+    async def note(self: Connection, *words: Any, **options: Any) -> Any:
+        found = await get_each(self, *words, **options)
+        sources.extend(each.source for each in found if isinstance(each, Document))
+        return found
+
+    monkeypatch.setattr(Connection, "get_each", note)
+    detail = await store.get_test(WIDGETS, test_id)
+    assert detail is not None
+    assert detail.health.last_conclusion == "passed"
+    assert b"matrix-" not in orjson.dumps(sources)
+    report = await store.get_health(WIDGETS, test_id)
+    assert report is not None
+    assert len(report.jobs) == 60

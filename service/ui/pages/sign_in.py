@@ -106,7 +106,7 @@ async def _sign_in_with_token(
         return await _show(page, following, repository, wrong=_REFUSED)
     if not covers(principal, named):
         return await _show(page, following, repository, wrong_repository=_HIDDEN)
-    return await _begin(page, following, ticket=await tokens.begin(signed))
+    return await _begin(page, following, ticket=await tokens.begin(signed, principal.name))
 
 
 async def sign_out(page: PageContext) -> web.StreamResponse:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
 from indexing.clocks import utc_now
@@ -14,6 +16,7 @@ from service.config.settings import Settings
 from service.ui.session_places import needs_folder, open_token_sessions
 from service.ui.token_sessions import SignedToken, TokenSessions
 
+MONA = "token 1"
 SIGNED = SignedToken("ghp_of_mona", RepositoryName("acme", "widgets"))
 ON_SQLITE = Settings(host_api_url="https://api.example")
 ON_ELASTICSEARCH = replace(ON_SQLITE, elasticsearch_url=("http://127.0.0.1:1",))
@@ -31,7 +34,7 @@ async def open_sessions(settings: Settings, folder: Path | None) -> TokenSession
 
 async def test_workers_over_elasticsearch_share_a_folder(tmp_path: Path) -> None:
     one, other = [await open_sessions(ON_ELASTICSEARCH, tmp_path) for _ in range(2)]
-    ticket = await one.begin(SIGNED)
+    ticket = await one.begin(SIGNED, MONA)
     assert await other.find(ticket) == SIGNED
     await other.end(ticket)
     assert await one.find(ticket) is None
@@ -42,7 +45,7 @@ async def test_a_single_process_over_elasticsearch_writes_no_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     one, other = [await open_sessions(ON_ELASTICSEARCH, None) for _ in range(2)]
-    ticket = await one.begin(SIGNED)
+    ticket = await one.begin(SIGNED, MONA)
     assert await one.find(ticket) == SIGNED
     assert await other.find(ticket) is None
     assert not any_in(tmp_path)
@@ -51,9 +54,21 @@ async def test_a_single_process_over_elasticsearch_writes_no_file(
 @pytest.mark.parametrize("ticket", ["", "A", "ä", "AAAA", "!" * 44, "A" * 43 + "="])
 async def test_a_made_up_ticket_finds_nothing(tmp_path: Path, ticket: str) -> None:
     opened = await open_sessions(replace(ON_SQLITE, data_dir=tmp_path), None)
-    await opened.begin(SIGNED)
+    await opened.begin(SIGNED, MONA)
     assert await opened.find(ticket) is None
     await opened.end(ticket)
+
+
+async def test_a_ticket_of_an_earlier_release_stays_valid(tmp_path: Path) -> None:
+    opened = await open_sessions(replace(ON_SQLITE, data_dir=tmp_path), None)
+    key = b"k" * 32
+    content = orjson.dumps([SIGNED.token, SIGNED.repository.owner, SIGNED.repository.name])
+    fernet = opened._open_fernet(key)
+    await opened._values.keep(opened._name(key), fernet.encrypt(content), 60)
+    ticket = base64.urlsafe_b64encode(key).decode()
+    assert await opened.find(ticket) == SIGNED
+    await opened.end(ticket)
+    assert await opened.find(ticket) is None
 
 
 async def test_a_folder_that_cannot_be_read_does_not_stop_the_service(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from service.config.settings import Settings
+from service.ui.token_sessions import MAX_SESSIONS
 from tests.builders import FOREIGN, GADGETS, WIDGETS, after, load_names, make_event
 from tests.service.conftest import open_door
 from tests.service.ui.client import Client
@@ -16,6 +17,7 @@ from tests.service.ui.tailing import read_until, tail
 from tests.service.ui.token_sessions.conftest import (
     HOME,
     NO_REDIS,
+    OTHER,
     TOKEN,
     drop_sessions,
     is_open,
@@ -65,6 +67,23 @@ async def test_another_host_is_never_sent_the_token(stack: Settings, host: Sourc
         assert other.asked == []
     async for door in open_door(stack):
         assert await is_open(move(client, door))
+
+
+async def test_one_token_ends_no_session_of_another_however_often_it_signs_in(
+    stack: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.cache.local_values.MAX_FILES", MAX_SESSIONS + 1)
+    async for door in open_door(stack):
+        victim = await signed_in(door, OTHER, "umbrella/widgets")
+        own = [await signed_in(door) for _ in range(MAX_SESSIONS + 3)]
+        assert await is_open(victim)
+        assert [await is_open(each) for each in own].count(True) == MAX_SESSIONS
+        assert await is_open(own[-1])
+        # To sign out from a session that has ended leaves the one in its place.
+        for each in own[:-1]:
+            await each.post("/ui/sign-out", {"csrf": await each.proof("/ui/sign-in")})
+        assert await is_open(own[-1])
+        assert await drop_sessions(door) == 2
 
 
 @pytest.mark.slow

@@ -148,7 +148,7 @@ async def test_neither_the_cookie_nor_what_is_stored_reveals_the_token(
     content = sessions._fernet.decrypt(cookie)
     assert all(form not in content for form in forms_of(TOKEN))
     ticket = content.rsplit(b'"', 2)[1]
-    assert len(base64.urlsafe_b64decode(ticket)) == 32
+    assert len(base64.urlsafe_b64decode(ticket)) == 48
     assert ticket not in kept_in(stack)
 
 

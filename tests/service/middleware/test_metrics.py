@@ -74,6 +74,22 @@ async def test_metrics_are_copied_again_after_a_failed_copy(
     assert [each["exception"].args[0] for each in unhandled] == [errno.ENOSPC]
 
 
+async def test_a_client_that_scrapes_all_the_time_gets_the_last_page_again(
+    counted: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def count() -> float:
+        await counted.get(LOGS)
+        found = samples(await counted.ask("/metrics", {}))
+        return found["mergewatch_requests_total", "events", "200"]
+
+    assert [await count(), await count()] == [1, 2]
+    with monkeypatch.context() as spent:
+        spent.setattr("service.middleware.metrics.WRITING_SECONDS", 0.0, raising=False)
+        spent.setattr("service.middleware.metrics.WRITING_SHARE", 0.0, raising=False)
+        assert [await count(), await count()] == [2, 2]
+    assert await count() == 5
+
+
 @pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
 async def test_metrics_are_off_by_default(door: FrontDoor) -> None:
     assert (await door.get("/metrics")).status == 404

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from indexing.errors import StaleKeyError
@@ -34,8 +34,8 @@ PRUNED_BEFORE: Final = "events_pruned_before"
 _ORDER: Final = ("received_at", "id")
 # One more than a plan accepts, and the null at the end.
 _MOST_VALUES: Final = 102
-# How many bodies of merged reads are read with one statement: each may have a megabyte.
-_BODIES_AT_ONCE: Final = 16
+# How many rows are read before their sizes are added up: each may have a megabyte.
+_ROWS_AT_ONCE: Final = 32
 # Read as bytes: the driver would decode text only for it to be encoded again.
 _ROW: Final = "received_at, id, CAST(body AS BLOB)"
 # What `EventRow._make` does for a tuple of the right length, without a call of Python code for each
@@ -122,48 +122,39 @@ def list_events(
     if by_complement:
         plan = _complement(connection, repository_id, plan)
 
+    fits = False
+
     def fetch(rows: Slice) -> list[EventRow]:
+        nonlocal fits
         sql, parameters = _select(query, plan, repository_id, rows)
         found = connection.execute(sql, parameters)
-        if len(plan.reads) > 1:
-            return _take_page(_read_by_row_ids(connection, [row_id for (row_id,) in found]))
+        if rows.limit is not None and rows.limit <= _ROWS_AT_ONCE:
+            return list(map(_make_row, found))
+        taken, fits = _take_page(found)
         # An open cursor would keep its snapshot of the file.
-        with closing(found):
-            return _take_page(found)
+        found.close()
+        return taken
 
     page = read_page(
         fetch, _ORDER, anchor=anchor, key_of=_key_columns, ascending=False, limit=limit
     )
-    return fit_page(page, backward=anchor.backward)
+    return page if fits else fit_page(page, backward=anchor.backward)
 
 
-def _take_page(found: Iterable[tuple[Any, ...]]) -> list[EventRow]:
-    """Return the first rows, up to the one that is too much for a page.
+def _take_page(found: sqlite3.Cursor) -> tuple[list[EventRow], bool]:
+    """Return the first rows, and whether these are all and fit into a page.
 
     An event may have a megabyte, and all further rows would be read for nothing.
     """
     rows: list[EventRow] = []
     size = 0
-    for row in map(_make_row, found):
-        rows.append(row)
-        size += len(row.body)
-        if size > MOST_PAGE_BYTES:
-            break
-    return rows
-
-
-def _read_by_row_ids(
-    connection: sqlite3.Connection, row_ids: Sequence[int]
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows with these ids in their order, reading some of them at a time."""
-    for start in range(0, len(row_ids), _BODIES_AT_ONCE):
-        some = row_ids[start : start + _BODIES_AT_ONCE]
-        marks = ", ".join("?" * len(some))
-        found = connection.execute(
-            f"SELECT row_id, {_ROW} FROM events WHERE row_id IN ({marks})", some
-        )
-        rows = {row_id: tuple(row) for row_id, *row in found}
-        yield from map(rows.__getitem__, some)
+    while size <= MOST_PAGE_BYTES:
+        some = list(map(_make_row, islice(found, _ROWS_AT_ONCE)))
+        rows += some
+        size += sum([len(body) for _, _, body in some])
+        if len(some) < _ROWS_AT_ONCE:
+            return rows, size <= MOST_PAGE_BYTES
+    return rows, False
 
 
 def _complement(connection: sqlite3.Connection, repository_id: int, plan: EventPlan) -> EventPlan:
@@ -191,8 +182,8 @@ def _select(
     """Build one ordered index read for each value of the plan, merged.
 
     An index has the right order for a single value only. So each value takes one read, and SQLite
-    merges the sorted results; no read goes further than the page. A merge copies its rows, so it
-    returns row ids alone.
+    merges the sorted results; no read goes further than the page. Bodies are joined last, because a
+    merge copies its rows.
     """
     within, within_values = _range(query, rows)
     one = (
@@ -208,7 +199,12 @@ def _select(
         return f"SELECT {_ROW} {one}", parameters
     keys = f"SELECT * FROM (SELECT row_id, {', '.join(_ORDER)} {one})"
     found = " UNION ALL ".join([keys] * len(reads))
-    return f"SELECT row_id FROM ({found}) {rows.limited_order}", parameters
+    # A cross join keeps the order of its left side.
+    sql = (
+        f"SELECT {_ROW} FROM (SELECT row_id AS found FROM ({found}) {rows.limited_order})"
+        " CROSS JOIN events ON row_id = found"
+    )
+    return sql, parameters
 
 
 def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:

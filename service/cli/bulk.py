@@ -1,10 +1,15 @@
-"""Shared steps of commands that change several tests: read the glob, confirm, find the user."""
+"""Shared steps of commands that change several tests.
+
+They read the glob, confirm, find the user, and run several calls at once.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import getpass
-from collections.abc import Sequence
-from typing import Final
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -17,7 +22,11 @@ from indexing.store.interface import Store
 from service.cli.output import confirm, visible
 from service.schemas.limits import check_stored_glob
 
+T = TypeVar("T")
+
 _ROWS_A_PAGE: Final = 1_000
+# Changes of quarantines wait for refreshes of Elasticsearch, which concurrent calls share.
+_AT_ONCE: Final = 10
 _SHOWN_NAMES: Final = 20
 
 
@@ -70,3 +79,39 @@ def confirm_names(action: str, names: Sequence[str], noun: str, *, yes: bool) ->
         click.echo(f"  and {len(names) - _SHOWN_NAMES:,} more", err=True)
     if not yes:
         confirm(f"{action} {len(names):,} {noun}?")
+
+
+async def run_some_at_once(
+    works: Iterable[Callable[[], Coroutine[Any, Any, T]]],
+) -> AsyncGenerator[T]:
+    """Run the works, several at once, and yield their results in order.
+
+    After a failure no other work begins. It is raised after the results of those that had begun.
+    """
+    remaining = iter(works)
+    running: deque[asyncio.Task[T]] = deque()
+    failure: Exception | None = None
+    try:
+        while True:
+            while (
+                len(running) < _AT_ONCE
+                and failure is None
+                and not any(task.done() and task.exception() for task in running)
+                and (work := next(remaining, None)) is not None
+            ):
+                running.append(asyncio.create_task(work()))
+            if not running:
+                break
+            try:
+                result = await running[0]
+            except Exception as error:  # noqa: BLE001 - raised at the end
+                failure = failure or error
+            else:
+                yield result
+            running.popleft()
+        if failure is not None:
+            raise failure
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 
@@ -21,7 +22,13 @@ from indexing.models.quarantines import (
 )
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.bulk import confirm_names, find_tests, find_user, read_glob
+from service.cli.bulk import (
+    confirm_names,
+    find_tests,
+    find_user,
+    read_glob,
+    run_some_at_once,
+)
 from service.cli.output import format_moment, print_table, visible, warn_if_past
 from service.cli.parameters import (
     BRANCH_GLOB,
@@ -134,13 +141,18 @@ def remove(
         confirm_names("end", [row.test_name for row in rows], "quarantines", yes=yes)
         chosen = [row.key.id for row in rows]
 
+    async def end_one(store: Store, each: uuid.UUID) -> tuple[uuid.UUID, bool]:
+        return each, await store.remove_quarantine(repository, each, utc_now(), find_user())
+
     async def end(store: Store) -> None:
-        for each in chosen:
-            if await store.remove_quarantine(repository, each, utc_now(), find_user()):
-                # At once: if a later one fails, this one is removed.
-                click.echo(f"removed {each}", err=True)
-            elif each == quarantine_id:
-                raise click.ClickException(f"{repository} has no quarantine {quarantine_id}")
+        works = (partial(end_one, store, each) for each in chosen)
+        async with aclosing(run_some_at_once(works)) as outcomes:
+            async for each, was_in_force in outcomes:
+                if was_in_force:
+                    # At once: if a later one fails, this one is removed.
+                    click.echo(f"removed {each}", err=True)
+                elif each == quarantine_id:
+                    raise click.ClickException(f"{repository} has no quarantine {quarantine_id}")
 
     with_existing_store(end)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.quarantines import Actor, ActorKind
+from indexing.store.elasticsearch.store import ElasticsearchStore
+from indexing.store.interface import Store
+from indexing.store.sqlite.store import SqliteStore
 from tests.service.cli.conftest import ON_EVERY_STORE, Command
 
 pytestmark = ON_EVERY_STORE
@@ -118,6 +122,44 @@ def test_what_was_done_before_a_failure_is_named(
     monkeypatch.setattr("service.cli.quarantine.find_user", fail_the_second_time)
     lines = command("quarantine", "remove", *ACME, *glob, code=1).stderr.splitlines()
     assert lines[-2:] == [f"removed {added[0]}", "Error: the store is unavailable: it is down"]
+
+
+def test_quarantines_are_removed_several_at_once_and_named_in_order(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(command, tmp_path, *(f"t{number:02}" for number in range(30)))
+    glob = ("--test-glob", "t*", "--yes")
+    added = command("quarantine", "add", *ACME, *glob, "--reason", "flaps").stdout.split()
+    began: list[uuid.UUID] = []
+    under_way = most = 0
+
+    def slowed(remove: Callable[..., Awaitable[bool]]) -> Callable[..., Awaitable[bool]]:
+        async def remove_slowly(store: Store, name: object, each: uuid.UUID, *rest: object) -> bool:
+            nonlocal under_way, most
+            began.append(each)
+            number = len(began)
+            under_way += 1
+            most = max(most, under_way)
+            # The later it began, the sooner it ends.
+            await asyncio.sleep(0.05 / number)
+            under_way -= 1
+            if number == 12:
+                raise StoreUnavailableError("it is down")
+            return await remove(store, name, each, *rest)
+
+        return remove_slowly
+
+    with monkeypatch.context() as patched:
+        for kind in (SqliteStore, ElasticsearchStore):
+            patched.setattr(kind, "remove_quarantine", slowed(kind.remove_quarantine))
+        lines = command("quarantine", "remove", *ACME, *glob, code=1).stderr.splitlines()
+    assert most == 10
+    assert len(began) < 30
+    told = [line.removeprefix("removed ") for line in lines if line.startswith("removed ")]
+    assert told == [str(each) for each in began if each != began[11]]
+    assert lines[-1] == "Error: the store is unavailable: it is down"
+    left = {line.split()[0] for line in command("quarantine", "list", *ACME).output.splitlines()}
+    assert left - {"ID"} == set(added) - set(told)
 
 
 @pytest.mark.parametrize(

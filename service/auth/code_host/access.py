@@ -93,19 +93,24 @@ class CodeHost:
     ) -> AccessDecision | HostUnavailable:
         now = self._clock()
         remembered = await self._cache.find(name, now)
+        of_token = self._names.of_token(token)
+        known = remembered is not None and remembered.finding is Finding.READABLE
+        if known:
+            # Maybe another process got it.
+            self._cache.note_grant(of_token)
         if remembered is not None and remembered.is_fresh(now):
             return remembered
         # A bad token is bad for every repository.
-        of_token = self._names.of_token(token)
         bad = await self._cache.find(of_token, now)
         if bad is not None and bad.is_fresh(now):
             return bad
-        known = remembered is not None and remembered.finding is Finding.READABLE
         found = self._find_unavailability(of_token, now, known=known) or await self._request(
             token, repository, known=known
         )
         if isinstance(found, Finding):
             decision = AccessDecision(found, now)
+            if found is Finding.READABLE:
+                self._cache.note_grant(of_token)
             place = of_token if found is Finding.BAD_CREDENTIAL else name
             self._cache.keep(place, decision, known=known)
             return decision

@@ -54,6 +54,8 @@ class AccessCache:
         # after a grant: the grant would count again while the host is down.
         self._grants: Lru[AccessDecision] = Lru(MAX_BYTES)
         self._refusals: Lru[AccessDecision] = Lru(MAX_BYTES)
+        # The names of tokens with a grant: their refusal may come for another repository.
+        self._granted: Lru[str] = Lru(MAX_BYTES)
 
     def find_here(self, name: str) -> AccessDecision | None:
         """Return the newest decision in this process, however old it is."""
@@ -87,9 +89,14 @@ class AccessCache:
         seconds = OUTAGE_LIFETIME.total_seconds()
         self._backend.put(_cache_name(name), (), pack_decision(decision), seconds)
 
+    def note_grant(self, of_token: str) -> None:
+        """Note that the token has a grant, whose refusal is then kept in its table."""
+        deadline = time.monotonic() + OUTAGE_LIFETIME.total_seconds()
+        self._granted.keep(of_token, of_token, _DECISION_SIZE, deadline)
+
     def _keep_here(self, name: str, decision: AccessDecision, *, known: bool = False) -> None:
         is_grant = decision.finding is Finding.READABLE
-        follows_grant = known or self._grants.find(name) is not None
+        follows_grant = known or (self._grants.find(name) or self._granted.find(name)) is not None
         held = self._grants if is_grant or follows_grant else self._refusals
         deadline = time.monotonic() + OUTAGE_LIFETIME.total_seconds()
         held.keep(name, decision, _DECISION_SIZE, deadline)

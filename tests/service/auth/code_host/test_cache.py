@@ -115,6 +115,22 @@ async def test_made_up_tokens_bring_no_grant_back_after_a_refusal(
         assert await status(door) == 503
 
 
+async def test_made_up_tokens_bring_no_grant_back_after_a_refusal_for_another_repository(
+    tmp_path: Path, host: SourceHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "MAX_BYTES", 20_000)
+    async for door in open_door(Settings(data_dir=tmp_path, host_api_url=host.base)):
+        assert await status(door) == 200
+        revoke(host, known=False)
+        # One that this token has never read.
+        assert await status(door, target=operations("acme", "gadgets")["events"]) == 403
+        for number in range(20):
+            assert await status(door, f"made-up-{number}") == 403
+        host.saying = Saying(500)
+        door.clock.now = NOON + GRANT_LIFETIME
+        assert await status(door) == 503
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["hidden", "bad"])
 async def test_a_grant_of_a_clock_that_was_ahead_does_not_come_back_after_a_refusal(
     door: FrontDoor, host: SourceHost, known: bool

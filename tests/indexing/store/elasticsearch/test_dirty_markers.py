@@ -17,6 +17,7 @@ from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.derived import (
     dirty_markers,
     spelled_markers,
+    steps,
     stored_markers,
 )
 from indexing.store.elasticsearch.derived.steps import Step
@@ -227,6 +228,27 @@ async def test_damaged_rollups_are_computed_again(
     assert await other.count_stale_tests() == 0
     (row,) = (await other.search_tests(ALL, Anchor(), 10)).rows
     assert row.key.executions_count == 2
+
+
+async def test_the_log_names_a_test_that_cannot_be_judged(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    derive = Step._derive
+    bad = str(derive_test_id(WIDGETS, "bad"))
+
+    def derive_others(step: Step, test: str, rollups: Any) -> Any:
+        if test == bad:
+            raise OverflowError("no integer")
+        return derive(step, test, rollups)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Step, "_derive", derive_others)
+        await load_names(store, ["good", "bad"])
+        await store.refresh_tests(NOON)
+    told = [vars(each) for each in caplog.records if each.name == steps.__name__]
+    assert {(each["test_id"], each["repository"]) for each in told} == {(bad, str(WIDGETS))}
+    await store.refresh_tests(NOON)
+    assert await store.count_stale_tests() == 0
 
 
 async def test_a_repository_with_a_damaged_quarantine_stops_no_other(

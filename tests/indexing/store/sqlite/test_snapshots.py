@@ -181,7 +181,11 @@ async def test_a_snapshot_does_not_outlast_its_round(
 
 
 async def test_connections_are_closed_in_the_round_of_a_read(tmp_path: Path) -> None:
+    failed: list[object] = []
+    # What a callback raises fails no test.
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: failed.append(about))
     opened = Connections.open(tmp_path / "another.db")
     await opened.read(lambda c: c.execute("SELECT * FROM meta").fetchall())
     await opened.close()
     await asyncio.sleep(0)
+    assert not failed

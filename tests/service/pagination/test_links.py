@@ -78,6 +78,7 @@ async def test_links_are_built_from_the_public_url(tmp_path: Path, public_url: s
     async for door in open_door(Settings(data_dir=tmp_path, public_url=public_url)):
         await fill(door)
         answer = await door.get(f"{LOGS}?per_page=2", Host="not a host")
+        assert [*answer.links] == ["first", "next", "last"]
         assert all(
             url.startswith(f"{public_url}{LOGS}?per_page=2&cursor=")
             for url in answer.links.values()

@@ -12,6 +12,7 @@ import pytest
 from indexing.errors import StoreUnavailableError
 from indexing.models.events import EventKey, EventQuery, StoredEvent
 from indexing.models.paging import Anchor
+from indexing.store.elasticsearch.client import connection
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, make_event
@@ -24,6 +25,12 @@ def make_large(number: int) -> StoredEvent:
     """Return an event of nearly a megabyte, which a response quotes in twice as many bytes."""
     event = make_event(number)
     return replace(event, body=event.body[:-1] + b',"x":"' + 450_000 * b"\\\\" + b'"}')
+
+
+@pytest.fixture(autouse=True)
+def reads_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a busy machine take more than two seconds for a response of many megabytes."""
+    monkeypatch.setattr(connection, "READING", connection.WRITING)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.models.paging import Anchor
 from indexing.models.repositories import RepositoryChange
+from indexing.models.selections import ExecutionSelection
 from indexing.models.tests import HealthStatus, TestDetail, TestHealth, TestMetadata, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount, Store
@@ -73,6 +74,22 @@ async def test_an_execution_is_stored_once_even_if_another_run_names_it(store: S
     (execution,) = make_executions(first, [("t", PASSED)])
     assert await store.write_results(WIDGETS, {first: [execution]}) == ExecutionCount(1, 0)
     assert await store.write_results(WIDGETS, {second: [execution]}) == ExecutionCount(0, 1)
+
+
+async def test_an_execution_that_comes_twice_in_one_call_keeps_its_first_time(
+    store: Store,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    run = make_run()
+    (execution,) = make_executions(run, [("t", FAILED)])
+    # A day of the month before.
+    copy = replace(execution, finished_at=after(days=-2))
+    assert await store.write_results(WIDGETS, {run: [execution, copy]}) == ExecutionCount(1, 1)
+    await store.refresh_tests(NOON)
+    found = await detail(store, "t")
+    assert found.health.first_failure_at == found.health.last_failure_at == NOON
+    extent = await store.measure_executions(ExecutionSelection(WIDGETS, test_name="t"))
+    assert (extent.executions, extent.oldest, extent.newest) == (1, NOON, NOON)
 
 
 async def test_a_failure_has_its_commit_and_pull_request(store: Store) -> None:

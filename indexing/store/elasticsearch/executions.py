@@ -159,16 +159,20 @@ async def _plan(
 ) -> dict[int, Operation]:
     """Return the writes of new executions, by their position in `results`.
 
-    `there` has the stored executions by id; None if they have yet to be searched for.
+    `there` has the stored executions by id; None if they have yet to be searched for. Of several
+    results with the same id, only the first one is written: the others may have another time, and
+    so be of another slice, where that id is new.
     """
     if there is None:
         there = await _find_stored(cluster, routing, results, state)
     operations: dict[int, Operation] = {}
+    planned: set[str] = set()
     yielder = LoopYielder()
     for number, result in enumerate(results):
         place = there.get(result.id)
-        if place is not None and not place.dropped:
+        if result.id in planned or (place is not None and not place.dropped):
             continue
+        planned.add(result.id)
         operations[number] = _operation_of(routing, result, state.retention.epoch, place)
         await yielder.yield_if_due()
     return operations

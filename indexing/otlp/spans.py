@@ -22,7 +22,13 @@ from indexing.models.executions import (
     PullRequest,
     Run,
 )
-from indexing.names import RepositoryName, check_stored_name, check_text, replace_refused
+from indexing.names import (
+    STORED_NAME_MAX_BYTES,
+    RepositoryName,
+    check_stored_name,
+    check_text,
+    replace_refused,
+)
 from indexing.otlp import attributes as names
 from indexing.otlp.requests import Attributes, AttributeValue, ReceivedSpan
 from indexing.timestamps import from_microseconds
@@ -173,7 +179,10 @@ def to_execution(
         language=facts.short_text(LABEL_MAX_LENGTH, names.TEST_LANGUAGE, names.SENDER_LANGUAGE),
         filepath=facts.short_text(FILEPATH_MAX_LENGTH, names.CODE_FILEPATH, names.CODE_FILE_PATH),
         function_name=facts.short_text(
-            FILEPATH_MAX_LENGTH, names.CODE_FUNCTION, names.CODE_FUNCTION_NAME
+            # As long as the name of a test, which a report gives for it.
+            STORED_NAME_MAX_BYTES,
+            names.CODE_FUNCTION,
+            names.CODE_FUNCTION_NAME,
         ),
         failure_type=failure.type,
         failure_message=failure.message,

@@ -76,6 +76,15 @@ def test_newer_names_of_the_code_are_known_too() -> None:
     assert (execution.filepath, execution.function_name) == ("a.py", "m.f")
 
 
+def test_a_function_has_a_name_as_long_as_that_of_a_test() -> None:
+    longest = "t" * STORED_NAME_MAX_BYTES
+    span = make_span(longest, attributes={"code.function": longest})
+    assert read_execution(span).function_name == longest
+    assert (
+        read_execution(make_span(attributes={"code.function": f"{longest}t"})).function_name is None
+    )
+
+
 @pytest.mark.parametrize(
     ("attributes", "is_test"),
     [

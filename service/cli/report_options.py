@@ -62,12 +62,19 @@ def run_options(command: _Command) -> _Command:
 
 
 def pop_framework_options(options: dict[str, Any]) -> FrameworkOptions:
-    """Remove the options that describe the tests from `options`, and return them."""
+    """Remove the options that describe the tests from `options`, and return them.
+
+    A blank one states nothing: a script may pass a variable that is not set.
+    """
     return FrameworkOptions(
-        framework=options.pop("framework"),
-        framework_version=options.pop("framework_version"),
-        language=options.pop("language"),
+        framework=_unless_blank(options.pop("framework")),
+        framework_version=_unless_blank(options.pop("framework_version")),
+        language=_unless_blank(options.pop("language")),
     )
+
+
+def _unless_blank(text: str | None) -> str | None:
+    return None if text is None or not text.strip() else text
 
 
 def make_requests(

@@ -186,6 +186,18 @@ def test_a_failure_has_the_pull_request_of_the_ci_event(
     assert orjson.loads(stored[1][0])["user_login"] == "mona"
 
 
+def test_a_blank_option_states_nothing_about_the_tests(
+    command: Command, tmp_path: Path, settings: Mapping[str, str]
+) -> None:
+    (tmp_path / "r.xml").write_text(REPORT)
+    blank = ("--framework=", "--framework-version= ", "--language=")
+    command("ingest", "junit", str(tmp_path / "r.xml"), *RUN, *blank)
+    connection = sqlite3.connect(Path(settings["MERGEWATCH_DATA_DIR"]) / "mergewatch.db")
+    stored = connection.execute("SELECT framework, framework_version, language FROM executions")
+    assert {*stored.fetchall()} == {(None, None, None)}
+    connection.close()
+
+
 REPORTS = [
     "ingest",
     "junit",

@@ -1,12 +1,13 @@
-"""Names of tests in lists: how they are cut, and what they are called."""
+"""Names in lists: how they are cut, what they are called, and in which direction they run."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.async_api import Browser, expect
 
+from indexing.models.executions import Conclusion
 from indexing.models.quarantines import QuarantineRequest
-from tests.builders import WIDGETS, after, load_names
+from tests.builders import WIDGETS, after, load_history, load_names
 from tests.service.front_door import FrontDoor
 from tests.service.ui.visitor import Visitor, visit
 
@@ -18,6 +19,25 @@ MEASURE = """
   return [range.getBoundingClientRect().width, part.getBoundingClientRect().width];
 })
 """
+
+# The words of a line as they are seen, from the left to the right.
+READ = """
+(line) => {
+  const words = [];
+  const texts = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text !== null; text = texts.nextNode()) {
+    for (const found of text.data.matchAll(/[^\\s]+/g)) {
+      const range = document.createRange();
+      range.setStart(text, found.index);
+      range.setEnd(text, found.index + found[0].length);
+      words.push([range.getBoundingClientRect().left, found[0]]);
+    }
+  }
+  return words.sort((one, other) => one[0] - other[0]).map((each) => each[1]);
+}
+"""
+# A name that is read from the right to the left: "unit" in Arabic.
+FROM_THE_RIGHT = "\u0648\u062d\u062f\u0629"
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -62,3 +82,22 @@ async def test_a_short_head_takes_no_more_room_than_its_text(
             jobs = visitor.page.locator("#results td .name .head")
             for text, box in await jobs.evaluate_all(MEASURE):
                 assert box == pytest.approx(text, abs=0.5)
+
+
+async def test_a_job_that_is_read_from_the_right_moves_no_number_before_it(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    passed, failed = Conclusion.PASSED, Conclusion.FAILED
+    results = [*[passed] * 3, *[failed] * 3]
+    await load_history(site.store, "test_lid", FROM_THE_RIGHT, results, duration=1)
+    await site.store.refresh_tests(after())
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets")
+    slowest = page.locator("[aria-labelledby=slowest] .under")
+    assert await slowest.evaluate(READ) == ["ci", "/", FROM_THE_RIGHT, "·", "6", "executions"]
+    change = ["ci", "/", FROM_THE_RIGHT, "·", "c00"]
+    assert await page.locator("[aria-labelledby=new] .under").evaluate(READ) == change
+    await page.locator("[aria-labelledby=new] .name").click()
+    history = page.locator("[aria-labelledby=history] .under")
+    assert await history.evaluate(READ) == change

@@ -27,6 +27,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from indexing.timestamps import EARLIEST, format_timestamp, from_microseconds
 from service.auth.api_keys import make_key, make_key_id
+from service.cli.bulk import find_user
 from service.cli.demo_dates import ExampleEvents, move_reports, read_events
 from service.cli.output import print_count, progress_meters
 from service.cli.running import with_store
@@ -116,9 +117,10 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
         created_at=moment,
         expires_at=moment + _KEY_LIFETIME,
     )
-    quarantine, _ = await store.add_quarantine(
-        _TESTS, QuarantineRequest(_QUARANTINED, "passes and fails without a code change"), moment
+    request = QuarantineRequest(
+        _QUARANTINED, "passes and fails without a code change", actor=find_user()
     )
+    quarantine, _ = await store.add_quarantine(_TESTS, request, moment)
     await store.add_key(key)
     base = settings.public_url or f"http://{_local_host(settings.bind)}:{settings.port}"
     newest = await _find_newest(store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shlex
@@ -103,6 +104,10 @@ def test_every_printed_line_answers_and_a_second_demo_changes_nothing(
         assert search["size"] == 3
         assert detail["health_status"] == "flaky"
         assert len(quarantines["quarantined_tests"]) == 1
+        changes = orjson.loads(curl(f"{lines[3][:-1]}/changes'", base)[1])["changes"]
+        assert [(each["action"], each["actor"]["name"]) for each in changes] == [
+            ("added", getpass.getuser())
+        ]
         # An example has files, and a flaky test with a stack trace.
         ci = f"{lines[3].rpartition('/v1/')[0]}/v1/ci/demo/repositories/horovod"
         test = f"{ci}/tests/{derive_test_id(RepositoryName('demo', 'horovod'), TRACED)}"

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Route, expect
 
 from indexing.models.keys import Scope
+from indexing.timestamps import format_timestamp
 from service.http.problems import Problem
 from service.ui.pages import events
+from tests.builders import NOON, after
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, load_log
 from tests.service.ui.signed_in import sign_in
 from tests.service.ui.visitor import Visitor, visit
 from tests.waiting import until
+
+# A part of the range of the histogram, which has two links more then.
+PART = (
+    f"received_from={format_timestamp(after(days=-1))}"
+    f"&around_from={format_timestamp(after(days=-7))}&around_to={format_timestamp(NOON)}"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +100,43 @@ async def test_nothing_says_that_it_counts_after_late_counts_failed(
     # The browser reports a request without an answer in one line, and htmx in two.
     await until(lambda: len(visitor.wrong) == (1 if is_answered else 3))
     visitor.wrong[:] = [each for each in visitor.wrong if not each.startswith("console: htmx:")]
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(
+    ("width", "query"),
+    [(360, ""), (390, ""), (600, ""), (768, PART)],
+    ids=["360", "390", "600", "a part at 768"],
+)
+async def test_late_counts_and_scripts_move_nothing_on_narrow_screens(
+    browser: Browser, site: FrontDoor, monkeypatch: pytest.MonkeyPatch, width: int, query: str
+) -> None:
+    has_shown, count = asyncio.Event(), events._count_all
+
+    async def wait(*asked: Any) -> tuple[Any, Any]:
+        await has_shown.wait()
+        return await count(*asked)
+
+    monkeypatch.setattr(events, "_count_all", wait)
+    monkeypatch.setattr(events, "FIRST_SECONDS", 0.0)
+    await load_log(site.store)
+    async with visit(browser, site, viewport={"width": width, "height": 800}) as visitor:
+        page, results = visitor.page, visitor.page.locator("#results")
+        started = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            await started.wait()
+            await route.continue_()
+
+        await visitor.sign_in()
+        await page.route("**/events-live.js*", hold)
+        await page.goto(f"{site.base}{LOG}?{query}", wait_until="commit")
+        await expect(results).to_be_visible()
+        before = await results.bounding_box()
+        started.set()
+        await expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        assert await results.bounding_box() == before
+        has_shown.set()
+        await expect(page.locator("#bars")).to_be_visible()
+        assert await results.bounding_box() == before

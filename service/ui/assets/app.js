@@ -45,6 +45,8 @@
       const menu = target.closest("details.menu[open], details.facet[open]");
       closeMenus(null);
       if (menu !== null) menu.querySelector("summary").focus();
+      // On narrow screens it lies over the page while it has the focus.
+      if (target.id === "find") target.blur();
     } else if (event.key === "/" && !isTyping(target)) {
       const field = document.getElementById("glob") ?? document.getElementById("find");
       if (field === null) return;

@@ -74,6 +74,39 @@ async def test_the_arrows_move_in_executions_and_quarantines(
     await expect(page.get_by_label("Find a test by name")).to_be_focused()
 
 
+@pytest.mark.parametrize("width", [390, 800])
+async def test_the_slash_opens_the_search_on_narrow_screens_too(
+    browser: Browser, site: FrontDoor, width: int
+) -> None:
+    await load_shown(site.store)
+    async with visit(browser, site, viewport={"width": width, "height": 800}) as visitor:
+        page, keyboard = visitor.page, visitor.page.keyboard
+        await visitor.sign_in()
+        await visitor.go("/ui/acme/widgets")
+        field = page.get_by_label("Find a test by name")
+        await page.evaluate("scrollTo(0, 200)")
+        before = await page.get_by_role("banner").bounding_box()
+        for _ in range(2):
+            await keyboard.press("/")
+            await expect(field).to_be_focused()
+            box = await field.bounding_box()
+            assert box is not None
+            assert box["y"] > 0
+            assert 0 < box["x"] < box["x"] + box["width"] < width
+            # It lies over the page, which does not scroll.
+            assert await page.evaluate("scrollY") == 200
+            assert await page.get_by_role("banner").bounding_box() == before
+            assert await visitor.find_violations() == []
+            await keyboard.press("Escape")
+            await expect(field).not_to_be_focused()
+            await expect(field).not_to_be_in_viewport()
+        await keyboard.press("/")
+        await keyboard.type("lid")
+        await keyboard.press("Enter")
+        await page.wait_for_url("**/tests?test_name=lid")
+        await expect(page.locator("#results a.name").first).to_have_accessible_name(BROKEN)
+
+
 async def test_verdicts_are_one_stop_of_the_tab_key_or_one_each_without_scripts(
     browser: Browser, site: FrontDoor, visitor: Visitor
 ) -> None:

@@ -111,6 +111,10 @@ async def _sign_in_with_token(
 
 async def sign_out(page: PageContext) -> web.StreamResponse:
     """POST /ui/sign-out."""
+    if page.session is None or not page.session.is_signed_in:
+        # It has ended, or another window has signed out. No cookie is removed: forms of other sites
+        # come without one, and would end the session of the person who is signed in.
+        return page.go_to(page.dashboard.base + SIGN_IN)
     await read_form(page.request, page.session, page.dashboard.public_url)
     await _end_old(page)
     response = page.go_to(page.dashboard.base + SIGN_IN)

@@ -223,6 +223,31 @@ async def test_signing_out_ends_the_session_in_the_browser(client: Client) -> No
     assert (await client.get("/ui/")).status == 303
 
 
+@pytest.mark.parametrize("hours", [0, 9], ids=["signed out elsewhere", "ended"])
+async def test_signing_out_of_a_session_that_is_over_leads_to_the_form(
+    client: Client, hours: int
+) -> None:
+    await client.sign_in()
+    page = {"csrf": await client.proof("/ui/")}
+    if hours == 0:
+        await client.post("/ui/sign-out", page)
+        # Another window of the browser shows the form, which begins a session without a key.
+        await client.get("/ui/sign-in")
+    client.door.clock.now = NOON + timedelta(hours=hours)
+    cookies = dict(client.cookies)
+    answer = await client.post("/ui/sign-out", page)
+    assert (answer.status, answer.headers["Location"]) == (303, "/ui/sign-in")
+    # That of another window can still be sent.
+    assert client.cookies == cookies
+    # A form of another site comes without the cookie, and ends no session.
+    client.door.clock.now = NOON
+    await client.sign_in()
+    cookies, client.cookies = client.cookies, {}
+    await client.post("/ui/sign-out", {}, Origin="https://evil.example")
+    client.cookies = {**cookies, **client.cookies}
+    assert (await client.get("/ui/")).status == 200
+
+
 @pytest.mark.parametrize(
     ("asked", "led_to"),
     [

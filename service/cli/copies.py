@@ -30,11 +30,14 @@ def backup(file: Path, force: bool) -> None:
     before it appears under its name. It contains the cursor secret, the hashes of keys, and
     the URLs and secrets of webhooks, so only its owner can read it.
     """
-    from indexing.store.sqlite.backup import back_up
+    from indexing.store.sqlite.backup import ExistingFileError, back_up
 
     store = _embedded_store("backed up")
-    with _reported() as progress:
-        copy = back_up(store, file, overwrite=force, progress=progress)
+    try:
+        with _reported() as progress:
+            copy = back_up(store, file, overwrite=force, progress=progress)
+    except ExistingFileError as error:
+        raise click.ClickException(f"{error}; --force overwrites it") from error
     click.echo(
         f"backed up {copy.size / _MEBIBYTE:,.1f} MiB of version {copy.version} to {file}", err=True
     )
@@ -51,11 +54,17 @@ def restore(file: Path, force: bool) -> None:
     First stop every process that uses the store. The backup is verified before anything
     changes, and is not modified.
     """
+    from indexing.store.sqlite.backup import ExistingFileError
     from indexing.store.sqlite.backup import restore as put_back
 
     store = _embedded_store("restored")
-    with _reported() as progress:
-        kept = put_back(file, store, overwrite=force, progress=progress)
+    try:
+        with _reported() as progress:
+            kept = put_back(file, store, overwrite=force, progress=progress)
+    except ExistingFileError as error:
+        raise click.ClickException(
+            f"{error}; --force replaces it, and keeps the old one beside it"
+        ) from error
     if kept is not None:
         click.echo(f"the old store is kept as {kept}", err=True)
     click.echo(f"restored {store} from {file}", err=True)

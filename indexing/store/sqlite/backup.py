@@ -12,14 +12,14 @@ import shutil
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from fcntl import LOCK_EX, LOCK_NB, lockf
 from pathlib import Path
 from typing import Final
 
-from indexing.errors import StoreError, StoreUnavailableError
+from indexing.errors import StoreError
 from indexing.store.sqlite.driver_errors import translated_errors
 from indexing.store.sqlite.schema import require_known
 
@@ -38,6 +38,13 @@ _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 # Called with the activity, the bytes done, and the total if it is known.
 Progress = Callable[[str, int, int | None], None]
 
+# Returns a context in which the errors of a path become this project's errors.
+Translate = Callable[[Path], AbstractContextManager[None]]
+
+
+class ExistingFileError(StoreError):
+    """A file is in the place of the copy, and may not be replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:
@@ -53,21 +60,22 @@ def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -
     The name `target` appears only once the copy is complete, checked and on disk.
 
     Raises:
+        ExistingFileError: there is such a file.
         StoreError: the copy could not be made; the text says why.
     """
     with translated_errors(store):
         if not store.is_file():
             raise StoreError(f"there is no store at {store}")
-    with translated_errors(target):
+    with _backup_errors(target):
         _check_target(store, target, overwrite=overwrite)
-    with _beside(target) as partial:
+    with _beside(target, _backup_errors(target)) as partial:
         with translated_errors(store), closing(_open(store, "rw")) as source:
             require_known(source)
             _copy(source, partial, progress)
-        copy = _check(partial, store, progress)
-        with translated_errors(target):
+        copy = _check(partial, store, progress, translated_errors)
+        with _backup_errors(target):
             if not overwrite and target.exists():
-                raise StoreError(f"{target} exists meanwhile")
+                raise ExistingFileError(f"{target} exists meanwhile")
         _put(partial, target)
     return copy
 
@@ -78,32 +86,43 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
     Returns the new path of the previous store, if there was one.
 
     Raises:
+        ExistingFileError: there is a store.
         StoreError: the backup is damaged, or the store is in use; nothing was changed.
     """
-    with translated_errors(backup):
+    with _backup_errors(backup):
         if not backup.is_file():
             raise StoreError(f"there is no file {backup}")
     with translated_errors(store):
         if store.exists() and not overwrite:
-            raise StoreError(f"there is a store at {store} already")
+            raise ExistingFileError(f"there is a store at {store} already")
         store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _beside(store) as partial:
+    with _beside(store, translated_errors(store)) as partial:
         with (
             _openable(backup, store) as (path, mode),
-            translated_errors(backup),
+            _backup_errors(backup),
             closing(_open(path, mode)) as source,
         ):
             require_known(source)
             _copy(source, partial, progress)
-        _check(partial, backup, progress)
+        _check(partial, backup, progress, _backup_errors)
         with translated_errors(store):
             _give_new_id(partial)
             # This may take seconds, so the store is still in its place meanwhile.
             _sync(partial)
             with _held_alone(store):
                 if not overwrite and store.exists():
-                    raise StoreError(f"there is a store at {store} meanwhile")
+                    raise ExistingFileError(f"there is a store at {store} meanwhile")
                 return _replace(store, partial)
+
+
+@contextmanager
+def _backup_errors(path: Path) -> Iterator[None]:
+    """Translate errors of a backup, which do not make the store unavailable."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(f"{path} cannot be used as a backup: {reason}") from error
 
 
 def _give_new_id(copy: Path) -> None:
@@ -120,13 +139,13 @@ def _give_new_id(copy: Path) -> None:
 
 
 def _check_target(store: Path, target: Path, *, overwrite: bool) -> None:
+    if target.is_dir():
+        raise StoreError(f"{target} is a folder: name the file too")
     if target.exists():
         if target.samefile(store):
             raise StoreError(f"{target} is the store itself")
         if not overwrite:
-            raise StoreError(f"{target} exists already")
-    if target.is_dir():
-        raise StoreError(f"{target} is a folder")
+            raise ExistingFileError(f"{target} exists already")
     if not target.parent.is_dir():
         raise StoreError(f"there is no folder {target.parent}")
     # SQLite would take the backup for a part of the store, and a service may have the file open.
@@ -158,19 +177,19 @@ def _copy(source: sqlite3.Connection, target: Path, progress: Progress) -> None:
             source.backup(copy, pages=_PAGES_PER_STEP, progress=report, sleep=0)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-                raise StoreUnavailableError(f"no space is left in {target.parent}") from error
+                raise StoreError(f"no space is left in {target.parent}") from error
             raise
     source.execute("COMMIT")
 
 
-def _check(copy: Path, source: Path, progress: Progress) -> Copy:
+def _check(copy: Path, source: Path, progress: Progress, translate: Translate) -> Copy:
     """Check the integrity of the whole copy; no process may write to it meanwhile.
 
     Raises:
         StoreError: it is damaged, not a store, or of a newer version; the text names the source.
     """
     size = copy.stat().st_size
-    with translated_errors(source), closing(_open(copy, "ro&immutable=1")) as connection:
+    with translate(source), closing(_open(copy, "ro&immutable=1")) as connection:
         version = require_known(connection)
         if version == 0:
             raise StoreError(f"{source} is empty")
@@ -183,10 +202,10 @@ def _check(copy: Path, source: Path, progress: Progress) -> Copy:
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
+def _beside(target: Path, translated: AbstractContextManager[None]) -> Iterator[Path]:
     """Create a file in the same folder; remove it afterwards unless it was renamed."""
     path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    with translated_errors(path):
+    with translated:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         yield path
@@ -204,12 +223,12 @@ def _openable(backup: Path, store: Path) -> Iterator[tuple[Path, str]]:
     beside the file. Reading them changes both files, so that happens to copies beside the store.
     """
     log = backup.with_name(f"{backup.name}-wal")
-    with translated_errors(log):
+    with _backup_errors(backup):
         has_log = log.exists()
     if not has_log:
         yield backup, "ro&immutable=1"
         return
-    with _beside(store) as copied:
+    with _beside(store, translated_errors(store)) as copied:
         with translated_errors(copied):
             shutil.copyfile(backup, copied)
             shutil.copyfile(log, copied.with_name(f"{copied.name}-wal"))
@@ -218,7 +237,7 @@ def _openable(backup: Path, store: Path) -> Iterator[tuple[Path, str]]:
 
 def _put(partial: Path, target: Path) -> None:
     """Rename a file durably: it is whole under its new name even after a power loss."""
-    with translated_errors(target):
+    with _backup_errors(target):
         _sync(partial)
         partial.replace(target)
         _sync(target.parent)

@@ -167,7 +167,8 @@ def test_a_backup_is_one_file_for_its_owner_alone(
 def test_a_backup_overwrites_only_by_force(command: Command, sample: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
-    assert "exists already" in command("index", "backup", str(target), code=1).stderr
+    refused = command("index", "backup", str(target), code=1).stderr
+    assert refused == f"Error: {target} exists already; --force overwrites it\n"
     assert target.read_text() == "precious"
     command("index", "backup", "--force", str(target))
     assert dump_of(target) == dump_of(sample)

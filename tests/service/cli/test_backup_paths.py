@@ -34,8 +34,28 @@ def test_a_folder_without_permission_is_one_line(
     with monkeypatch.context() as patched:
         forbid(patched, store.parent if forbidden == "the store" else copies)
         told = command("index", action, "--force", str(copies / "a.db"), code=1).stderr
-    path = store if forbidden == "the store" else copies / "a.db"
-    assert told == f"Error: the store is unavailable: the store {path} failed: Permission denied\n"
+    expected = {
+        "the store": f"the store is unavailable: the store {store} failed: Permission denied",
+        "the backup": f"{copies / 'a.db'} cannot be used as a backup: Permission denied",
+    }
+    assert told == f"Error: {expected[forbidden]}\n"
+
+
+def test_a_file_that_is_no_backup_does_not_make_the_store_unavailable(
+    command: Command, store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("This is no database, and longer than the head of one." * 20)
+    told = command("index", "restore", "--force", str(tmp_path / "text"), code=1).stderr
+    assert f"{tmp_path / 'text'} cannot be used as a backup" in told
+    assert "the store" not in told
+
+
+@pytest.mark.parametrize("words", [(), ("--force",)])
+def test_a_folder_takes_no_backup(
+    command: Command, store: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    told = command("index", "backup", *words, str(tmp_path), code=1).stderr
+    assert told == f"Error: {tmp_path} is a folder: name the file too\n"
 
 
 @pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])

@@ -28,7 +28,8 @@ def test_a_restore_keeps_the_store_that_it_replaces(
     command("index", "backup", str(backup))
     command("repository", "set", "acme/later")
     replaced = dump_of(sample)
-    assert "already" in command("index", "restore", str(backup), code=1).stderr
+    refused = command("index", "restore", str(backup), code=1).stderr
+    assert f"there is a store at {sample} already; --force replaces it" in refused
     told = command("index", "restore", "--force", str(backup)).stderr
     kept = Path(told.partition("kept as ")[2].splitlines()[0])
     assert dump_of(kept) == replaced

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from indexing.errors import StoreError
-from indexing.store.sqlite.driver_errors import translated_errors
+from indexing.store.sqlite.driver_errors import make_folder_of, translated_errors
 from indexing.store.sqlite.schema import require_known
 
 # Pages copied in one step, which is 4 MiB. Progress is reported after each step.
@@ -95,7 +95,7 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
     with translated_errors(store):
         if store.exists() and not overwrite:
             raise ExistingFileError(f"there is a store at {store} already")
-        store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder_of(store)
     with _beside(store, translated_errors(store)) as partial:
         with (
             _openable(backup, store) as (path, mode),

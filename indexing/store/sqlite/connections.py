@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 from indexing.errors import StoreUnavailableError
 from indexing.fairness import FairSemaphore, acquire_within, current_tenant
 from indexing.store.pace import Pace
-from indexing.store.sqlite.driver_errors import translated_errors
+from indexing.store.sqlite.driver_errors import make_folder_of, translated_errors
 from indexing.store.sqlite.own_writes import OwnWrites, end_snapshot
 from indexing.store.sqlite.repositories import InterruptibleConnection, ReadingConnection
 from indexing.store.sqlite.schema import ensure_schema, require_version
@@ -105,8 +105,8 @@ class Connections:
         Raises:
             StoreError: the file cannot be used; the text says why.
         """
+        make_folder_of(path)
         with translated_errors(path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The file holds the secret that signs cursors, so only its owner may read it.
             path.touch(mode=0o600)
             connection = connect(path, WRITER_BUSY_SECONDS, sqlite3.Connection)

@@ -38,3 +38,20 @@ def translated_errors(path: Path) -> Iterator[None]:
         raise kind(f"the store {path} failed: {error}") from error
     except OSError as error:
         raise StoreUnavailableError(f"the store {path} failed: {error.strerror}") from error
+
+
+def make_folder_of(path: Path) -> None:
+    """Create the folder of the store at this path, and those above it.
+
+    Raises:
+        StoreError: one of them is something else.
+        StoreUnavailableError: it cannot be created for another reason.
+    """
+    with translated_errors(path):
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise StoreError(
+                f"the store needs the folder {path.parent}, but it or a folder above it is a file"
+                " or a link to nothing"
+            ) from error

@@ -53,3 +53,14 @@ def test_a_missing_store_is_named_and_not_created(
 def test_commands_that_store_something_create_the_store(command: Command, folder: Path) -> None:
     command("keys", "create", "--name=a", "--owner=acme", "--scope=read")
     assert (folder / "mergewatch.db").exists()
+
+
+@pytest.mark.parametrize("below", ["", "data"])
+@pytest.mark.parametrize("line", ["keys create --name=a --owner=acme --scope=read", "serve"])
+def test_a_file_in_the_place_of_the_folder_is_named(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, below: str, line: str
+) -> None:
+    folder.write_text("a file")
+    monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(folder / below))
+    told = command(*line.split(), code=1).stderr
+    assert told.startswith(f"Error: the store needs the folder {folder / below}, but ")

@@ -110,8 +110,8 @@ def _configure_traced_logging(settings: Settings) -> None:
         if not (error.name or "").startswith("opentelemetry"):
             raise
         raise ServeError(
-            "the OTEL_* variables turn traces on, which need `pip install 'mergewatch[otel]'`; "
-            "OTEL_SDK_DISABLED=true turns them off"
+            "the OTEL_* variables turn traces on, which need the extra `otel`: run"
+            " `pip install '.[otel]'` in the source tree; OTEL_SDK_DISABLED=true turns them off"
         ) from error
     configure_logging(settings.log_level, settings.log_format, [add_span], [FewLines()])
     check_exporters()

@@ -58,7 +58,7 @@ def test_a_service_without_the_extra_says_what_to_install(
     # This must not be reached.
     monkeypatch.delattr(process, "bind")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", URL)
-    with pytest.raises(ServeError, match=r"pip install 'mergewatch\[otel\]'"):
+    with pytest.raises(ServeError, match=r"pip install '\.\[otel\]'"):
         serve(Settings())
 
 

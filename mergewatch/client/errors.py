@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 
@@ -66,7 +67,17 @@ class ProblemError(ClientError):
 
     @property
     def summary(self) -> str:
-        """Return the status, with title, detail and wrong fields if the response has them."""
+        """Return the status, with title, detail and wrong fields if the response has them.
+
+        Proxies have no problem bodies, so the standard phrase of the status is the title then.
+        """
         named = "; ".join(f"{error.field}: {error.detail}" for error in self.errors)
-        detail = ": ".join(part for part in (self.title, self.detail) if part)
+        detail = ": ".join(part for part in (self.title, self.detail) if part) or self._phrase
         return f"{self.status} {detail}{f' ({named})' if named else ''}".rstrip()
+
+    @property
+    def _phrase(self) -> str:
+        try:
+            return HTTPStatus(self.status).phrase
+        except ValueError:
+            return ""

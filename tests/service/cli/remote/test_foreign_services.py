@@ -43,4 +43,4 @@ async def test_a_page_that_is_missing_there_is_named_with_its_url(
         monkeypatch.setenv("MERGEWATCH_TOKEN", TOKEN)
         arguments = ["tests", "search", "--repository=acme/widgets"]
         result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
-    assert (result.exit_code, result.stderr) == (1, f"Error: {url} answered 404\n")
+    assert (result.exit_code, result.stderr) == (1, f"Error: {url} answered 404 Not Found\n")

@@ -162,13 +162,13 @@ class _JobCheck:
         self, sink: ExecutionSink, read_quarantines: ReadQuarantines, seconds: float
     ) -> Decision:
         collecting = CollectingSink(sink, seconds)
+        # Before the results are stored, because they can begin an automatic quarantine: a job must
+        # not excuse its own failures.
+        excused = await collecting.attempt(read_quarantines())
         count = await self._load(collecting)
-        excused: Mapping[str, str] | None = None
-        if collecting.failure is None:
-            print_count(count)
-            excused = await collecting.attempt(read_quarantines())
-        if excused is None:
+        if excused is None or collecting.failure is not None:
             return self._decide_alone(collecting.results, collecting.failure or "")
+        print_count(count)
         return decide(collecting.results, excused, self._test_exit_code, self._failure_exit_codes)
 
     async def run_alone(self, reason: str) -> Decision:
@@ -204,7 +204,7 @@ async def _run_remotely(
                 return {row["test_name"]: row["reason"] async for row in rows}
             except ProblemError as error:
                 if error.status == _NOT_FOUND:
-                    # The first results make a repository known, and there were none to upload.
+                    # The first results make a repository known.
                     return {}
                 raise UploadError(str(error)) from None
             except ClientError as error:

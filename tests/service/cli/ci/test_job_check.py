@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from indexing.timestamps import format_timestamp
 from service.cli import main
+from tests.builders import NOON
 from tests.indexing.ci.environments import GITHUB_PULL, pull_event
 from tests.service.cli.ci.jobs import FAILED, OTHER, PASSED, JobCheck, quarantine, read, write
 from tests.service.cli.ci_environment import enter
@@ -41,6 +43,18 @@ async def test_a_quarantined_failure_does_not(door: FrontDoor, check: JobCheck) 
     await quarantine(door, "b", "c")
     result = await check(cases=(PASSED + FAILED, OTHER))
     assert result.stdout.splitlines()[-1] == "not blocked: 2 failed tests are quarantined"
+
+
+async def test_a_job_does_not_excuse_its_own_failures(check: JobCheck) -> None:
+    words = ["repository", "set", "acme/widgets", "--auto-quarantine", "on"]
+    turned_on = await asyncio.to_thread(CliRunner().invoke, main, words)
+    assert turned_on.exit_code == 0, turned_on.output
+    # Its first failure on the default branch begins an automatic quarantine of a new test.
+    started = f"--started-at={format_timestamp(NOON)}"
+    first = await check("--branch=main", started, cases=(FAILED,), code=1)
+    assert "blocked: 1 failed test is not quarantined" in first.stdout
+    later = await check("--branch=main", "--run-id=2", started, cases=(FAILED,))
+    assert "not blocked: 1 failed test is quarantined" in later.stdout
 
 
 async def test_both_kinds_are_printed_apart(door: FrontDoor, check: JobCheck) -> None:

@@ -25,6 +25,8 @@ FILES: Final = {
     for path in ROOT.glob("docker-compose*.yml")
 }
 DISTRIBUTED: Final = FILES["docker-compose.yml"]
+# Their processes begin as root if nothing else is said; the others have a user of their own.
+ROOT_IMAGES: Final = {"caddy", "redis"}
 SERVICES: Final = [
     pytest.param(file, name, id=f"{file}: {name}")
     for file, content in FILES.items()
@@ -53,6 +55,14 @@ def test_every_container_is_watched_bounded_and_without_privileges(file: str, na
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert "privileged" not in service
+
+
+@pytest.mark.parametrize(("file", "name"), SERVICES)
+def test_no_container_runs_as_root(file: str, name: str) -> None:
+    service = service_of(file, name)
+    image = service["image"].partition(":")[0]
+    user = service.get("user", "root" if image in ROOT_IMAGES else "of the image")
+    assert user.partition(":")[0] not in {"root", "0"}
 
 
 @pytest.mark.parametrize(("file", "name"), SERVICES)

@@ -7,6 +7,7 @@ It follows no redirects, uses no proxy, and connects only to addresses that the 
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,6 +49,15 @@ _RESULTS: Final = {
     **dict.fromkeys((400, 413, 422), Result.REFUSED),
     429: Result.THROTTLED,
 }
+
+
+# The reasons for which there is no response. The first that fits counts.
+_REASONS: Final = (
+    (aiohttp.ClientConnectorDNSError, "the name of the host cannot be resolved"),
+    (aiohttp.ClientConnectorCertificateError, "the TLS certificate is not accepted"),
+    (aiohttp.ClientConnectorSSLError, "TLS failed"),
+    (aiohttp.ServerDisconnectedError, "the receiver closed the connection without an answer"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +106,7 @@ class Delivery:
                 cause = cause.__cause__
             if cause is not None:
                 return Attempt(Result.FAILED, str(cause))
-            # The text of the error may contain the URL, so only its type is reported.
-            return Attempt(Result.FAILED, type(error).__name__)
+            return Attempt(Result.FAILED, _explain(error))
         # The status alone says what the receiver did: neither the deadline nor an error of the body
         # counts after it.
         async with response:
@@ -114,6 +123,18 @@ class Delivery:
         return await self._session.post(
             url, data=message.body, headers=headers, allow_redirects=False
         )
+
+
+def _explain(error: Exception) -> str:
+    """Return the reason; the text of the error is not used, because it may contain the URL."""
+    for kind, reason in _REASONS:
+        if isinstance(error, kind):
+            return reason
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno
+        detail = f": {os.strerror(number)}" if number is not None and number > 0 else ""
+        return f"the receiver cannot be reached{detail}"
+    return type(error).__name__
 
 
 def _read_attempt(response: aiohttp.ClientResponse, now: datetime) -> Attempt:

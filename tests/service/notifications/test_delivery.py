@@ -205,7 +205,7 @@ async def test_endless_informational_responses_end_the_attempt(client: Delivery)
     async with listening(answer) as url:
         attempt = await client.send(webhook_at(url), MESSAGE, NOON)
     # Not because its time was over.
-    assert attempt == Attempt(Result.FAILED, "ServerDisconnectedError")
+    assert attempt == Attempt(Result.FAILED, "the receiver closed the connection without an answer")
 
 
 async def test_a_receiver_may_close_its_connection_after_each_response(client: Delivery) -> None:
@@ -345,3 +345,25 @@ async def test_a_failure_names_no_url(client: Delivery) -> None:
     assert attempt.result is Result.FAILED
     assert "hush" not in attempt.reason + repr(webhook)
     assert "127.0.0.1" not in attempt.reason + repr(webhook)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://127.0.0.1:1/", "the receiver cannot be reached: Connection refused"),
+        ("http://receiver.invalid/", "the name of the host cannot be resolved"),
+    ],
+)
+async def test_a_failure_is_told_in_words(client: Delivery, url: str, reason: str) -> None:
+    assert await client.send(webhook_at(url), MESSAGE, NOON) == Attempt(Result.FAILED, reason)
+
+
+async def test_a_receiver_without_tls_is_told_in_words(client: Delivery) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with listening(answer) as url:
+        attempt = await client.send(webhook_at(url.replace("http:", "https:")), MESSAGE, NOON)
+    assert attempt == Attempt(Result.FAILED, "TLS failed")

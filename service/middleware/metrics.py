@@ -42,7 +42,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # 20 milliseconds of the event loop. So all pages take at most this share of the time, and this many
 # seconds in addition; beyond that, the last page is sent again.
 WRITING_SHARE: Final = 0.1
-WRITING_SECONDS: Final = 0.5
+WRITING_SECONDS: Final = 0.2
 
 # From a cached response to one that no client waits for.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)

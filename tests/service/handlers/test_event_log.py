@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.timestamps import format_timestamp
+from service.cache.answers import make_answer
 from service.handlers.event_query import DEFAULT_RANGE, choose_received_range
 from tests.builders import after, make_event
 from tests.service.front_door import LOGS, FrontDoor
@@ -175,3 +178,24 @@ async def test_an_absolute_target_of_another_place_is_not_believed(shared_door: 
         url.startswith(f"{shared_door.base}{LOGS}?base_ref=https%3A")
         for url in answer.links.values()
     )
+
+
+@pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
+async def test_the_tag_of_a_large_page_is_made_outside_the_event_loop(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+
+    def note(*values: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return make_answer(*values)
+
+    monkeypatch.setattr("service.cache.reader.make_answer", note)
+    await door.store.write_events([make_event(1)])
+    target = f"{LOGS}?received_from=2026-01-01T00:00:00Z"
+    small = await door.get(f"{target}&per_page=1")
+    monkeypatch.setattr("service.cache.reader._LARGE_BYTES", 10, raising=False)
+    large = await door.get(f"{target}&per_page=2")
+    assert threads == [True, False]
+    assert large.json["events"] == small.json["events"]
+    assert large.headers["ETag"]

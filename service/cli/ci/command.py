@@ -165,10 +165,13 @@ class _JobCheck:
         # Before the results are stored, because they can begin an automatic quarantine: a job must
         # not excuse its own failures.
         excused = await collecting.attempt(read_quarantines())
+        # Results are stored also if the list cannot be read.
+        unread = collecting.take_failure()
         count = await self._load(collecting)
+        if collecting.failure is None:
+            print_count(count)
         if excused is None or collecting.failure is not None:
-            return self._decide_alone(collecting.results, collecting.failure or "")
-        print_count(count)
+            return self._decide_alone(collecting.results, unread or collecting.failure or "")
         return decide(collecting.results, excused, self._test_exit_code, self._failure_exit_codes)
 
     async def run_alone(self, reason: str) -> Decision:

@@ -81,6 +81,11 @@ class CollectingSink(ResultCollector):
             return 0
         return await self.attempt(self._sink.refresh_tests(now, progress, repository)) or 0
 
+    def take_failure(self) -> str | None:
+        """Return the failure and forget it, so that results are passed on again."""
+        failure, self.failure = self.failure, None
+        return failure
+
     async def attempt(self, work: Awaitable[T]) -> T | None:
         """Await the work within the remaining time; return None and set `failure` if it fails."""
         began = time.monotonic()

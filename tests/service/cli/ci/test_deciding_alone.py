@@ -9,8 +9,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from indexing.timestamps import format_timestamp
+from service.cache.reader import CachedReader
 from service.server.listener import http_url
 from service.server.process import bind
+from tests.builders import NOON
 from tests.service.cli.ci.jobs import FAILED, OTHER, PASSED, JobCheck, quarantine
 from tests.service.front_door import FrontDoor
 
@@ -67,6 +70,20 @@ async def test_a_pull_request_from_a_fork_gets_an_empty_key_and_keeps_its_result
     assert "warning: MERGEWATCH_TOKEN is empty" in result.stderr
     assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
     assert not (tmp_path / "none").exists()
+
+
+async def test_results_are_stored_although_quarantines_cannot_be_read(
+    door: FrontDoor, check: JobCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise AssertionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(CachedReader, "list_quarantines", fail)
+        started = f"--started-at={format_timestamp(NOON)}"
+        result = await check(started, cases=(FAILED,), code=1)
+    assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
+    assert (await door.store.get_status(NOON)).executions == 1
 
 
 async def test_a_key_that_is_missing_altogether_is_wrong_usage(

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -385,11 +385,14 @@ def connect(path: Path, busy_seconds: float, kind: type[C]) -> C:
     connection = sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, factory=kind
     )
-    connection.execute("PRAGMA foreign_keys = ON")
-    # Acknowledged writes are on disk, even after a power loss.
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
-    # A hardened container may have no folder for temporary files; their content is small.
-    connection.execute("PRAGMA temp_store = MEMORY")
-    add_functions(connection)
+    with ExitStack() as on_failure:
+        on_failure.callback(connection.close)
+        connection.execute("PRAGMA foreign_keys = ON")
+        # Acknowledged writes are on disk, even after a power loss.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
+        # A hardened container may have no folder for temporary files; their content is small.
+        connection.execute("PRAGMA temp_store = MEMORY")
+        add_functions(connection)
+        on_failure.pop_all()
     return connection

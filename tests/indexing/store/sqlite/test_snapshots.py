@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,13 +37,14 @@ async def connections(
 
 
 @pytest.fixture
-def other(connections: Connections, tmp_path: Path) -> sqlite3.Connection:
+def other(connections: Connections, tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """The connection of another process; it commits each statement."""
     opened = sqlite3.connect(
         tmp_path / "mergewatch.db", isolation_level=None, check_same_thread=False
     )
     set_count(opened, 0)
-    return opened
+    yield opened
+    opened.close()
 
 
 def set_count(connection: sqlite3.Connection, count: int) -> None:

@@ -243,7 +243,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 async def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreUnavailableError, match="file"):
+    with pytest.raises(StoreError, match=f"needs the folder {tmp_path}/file/data, but"):
         await open_store(tmp_path / "file" / "data")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,10 @@ ReadQuarantines = Callable[[], Awaitable[Mapping[str, str]]]
 
 _MAX_OF_WINDOWS = 2**32 - 1
 _SECONDS = 120
+# Of these, so that the results can be stored also if the list of quarantines does not come.
+_READING_SHARE = 0.5
 _NOT_FOUND = 404
+_UNKNOWN = "quarantines are unknown"
 
 
 @click.group()
@@ -164,25 +167,28 @@ class _JobCheck:
         collecting = CollectingSink(sink, seconds)
         # Before the results are stored, because they can begin an automatic quarantine: a job must
         # not excuse its own failures.
-        excused = await collecting.attempt(read_quarantines())
+        excused = await collecting.attempt(read_quarantines(), _READING_SHARE)
         # Results are stored also if the list cannot be read.
         unread = collecting.take_failure()
         count = await self._load(collecting)
         if collecting.failure is None:
             print_count(count)
         if excused is None or collecting.failure is not None:
-            return self._decide_alone(collecting.results, unread or collecting.failure or "")
+            reasons = dict.fromkeys(filter(None, (unread, collecting.failure)))
+            lacking = _UNKNOWN if excused is None else "the results are not stored"
+            return self._decide_alone(collecting.results, reasons, lacking)
         return decide(collecting.results, excused, self._test_exit_code, self._failure_exit_codes)
 
     async def run_alone(self, reason: str) -> Decision:
         """Read the reports and decide without a service, for this reason."""
         collector = ResultCollector()
         await self._load(collector)
-        return self._decide_alone(collector.results, reason)
+        return self._decide_alone(collector.results, (reason,), _UNKNOWN)
 
-    def _decide_alone(self, results: TestResults, reason: str) -> Decision:
-        click.echo(f"warning: {visible(reason)}", err=True)
-        click.echo("warning: quarantines are unknown, so the tests decide alone", err=True)
+    def _decide_alone(self, results: TestResults, reasons: Iterable[str], lacking: str) -> Decision:
+        for reason in reasons:
+            click.echo(f"warning: {visible(reason)}", err=True)
+        click.echo(f"warning: {lacking}, so the tests decide alone", err=True)
         return decide_alone(results, self._test_exit_code)
 
     async def _load(self, sink: ResultCollector) -> IngestCount:

@@ -86,16 +86,21 @@ class CollectingSink(ResultCollector):
         failure, self.failure = self.failure, None
         return failure
 
-    async def attempt(self, work: Awaitable[T]) -> T | None:
-        """Await the work within the remaining time; return None and set `failure` if it fails."""
+    async def attempt(self, work: Awaitable[T], share: float = 1) -> T | None:
+        """Await the work within a share of the remaining time.
+
+        Returns None and sets `failure` if it fails.
+        """
         began = time.monotonic()
+        seconds = max(self._seconds_left, 0) * share
         try:
-            async with asyncio.timeout(max(self._seconds_left, 0)):
+            async with asyncio.timeout(seconds):
                 return await work
         except UploadError as error:
             self.failure = str(error)
         except TimeoutError:
-            self.failure = f"the service did not answer within {self._seconds:g} seconds"
+            within = self._seconds if share == 1 else seconds
+            self.failure = f"the service did not answer within {within:g} seconds"
         finally:
             self._seconds_left -= time.monotonic() - began
         return None

@@ -204,20 +204,20 @@ class RedisConnection:
         began = min((each.requested_at for each in requests), default=time.monotonic())
         try:
             replies = await self._converse(commands, began)
+            if replies is None:
+                _refuse(requests)
+                self._refuse_all()
+                return
+            values = replies.pop() if keys else None
+            remaining = iter(replies[written:])
+            for batch, waiting in batches:
+                waiting.resolve([next(remaining) for _ in batch])
+            found = dict(zip(keys, values, strict=True)) if isinstance(values, list) else None
+            for wanted, waiting in gets.items():
+                waiting.resolve(None if found is None else tuple([found[key] for key in wanted]))
         except BaseException:
             _refuse(requests)
             raise
-        if replies is None:
-            _refuse(requests)
-            self._refuse_all()
-            return
-        values = replies.pop() if keys else None
-        remaining = iter(replies[written:])
-        for batch, waiting in batches:
-            waiting.resolve([next(remaining) for _ in batch])
-        found = dict(zip(keys, values, strict=True)) if isinstance(values, list) else None
-        for wanted, waiting in gets.items():
-            waiting.resolve(None if found is None else tuple([found[key] for key in wanted]))
 
     def _take_gets(self) -> dict[Keys, _Request]:
         if sum(map(len, self._gets)) <= MAX_KEYS:

@@ -181,6 +181,21 @@ async def test_an_unexpected_error_is_logged_and_leaves_no_look_up_waiting(
     assert await link.get((b"a",)) == (b"1",)
 
 
+async def test_too_few_values_leave_no_look_up_waiting(
+    link: RedisConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(link, a="1")
+
+    async def answer(*_: object) -> list[Any]:
+        return [[]]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RedisClient, "execute", answer)
+        async with asyncio.timeout(TIMEOUT):
+            assert await link.get((b"a",)) is None
+    assert await link.get((b"a",)) == (b"1",)
+
+
 async def test_a_connection_that_ended_is_replaced_by_one_that_was_tried(
     proxy: Proxy, link: RedisConnection
 ) -> None:

@@ -84,6 +84,7 @@ class Metrics:
     ) -> None:
         self._folder = folder
         self._writing = asyncio.Lock()
+        self._pages: set[asyncio.Task[bytes]] = set()
         self._page: bytes | None = None
         # The seconds of writing that were more than the share until then.
         self._debt, self._noted = 0.0, time.monotonic()
@@ -176,6 +177,14 @@ class Metrics:
         To a client that asks very often, these are earlier ones.
         """
         await asyncio.gather(*(gauges.refresh() for gauges in self._gauges))
+        # A client that leaves must not take its page off the budget.
+        page = asyncio.create_task(self._find_page())
+        self._pages.add(page)
+        page.add_done_callback(self._pages.discard)
+        return await asyncio.shield(page)
+
+    async def _find_page(self) -> bytes:
+        """Return a new page, or the last one while the budget is used up."""
         async with self._writing:
             now = time.monotonic()
             self._debt = max(0.0, self._debt - WRITING_SHARE * (now - self._noted))

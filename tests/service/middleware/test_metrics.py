@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -149,6 +150,32 @@ async def test_every_gauge_that_workers_copy_says_how_theirs_are_combined(tmp_pa
     metrics = Metrics(Counts(), Counts(), backend, CacheReads(), tmp_path)
     metrics.start()
     await metrics.stop()
+
+
+async def test_a_page_whose_client_leaves_counts_for_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = RedisConnection("redis://127.0.0.1:1", b"probe")
+    backend = RedisBackend(connection, CacheSigner(b"k" * 32), "store")
+    metrics = Metrics(Counts(), Counts(), backend, CacheReads(), tmp_path)
+    begun, may_end, pages = threading.Event(), threading.Event(), []
+
+    def write(*_: object) -> bytes:
+        begun.set()
+        may_end.wait()
+        pages.append(b"page")
+        return pages[-1]
+
+    monkeypatch.setattr("service.middleware.metrics._render_all", write)
+    monkeypatch.setattr("service.middleware.metrics.WRITING_SECONDS", 0.0)
+    leaving = asyncio.create_task(metrics.render())
+    await asyncio.to_thread(begun.wait)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    may_end.set()
+    assert await metrics.render() == b"page"
+    assert len(pages) == 1
 
 
 async def test_hits_of_the_response_cache_are_counted(counted: FrontDoor) -> None:

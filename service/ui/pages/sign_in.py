@@ -106,6 +106,8 @@ async def _sign_in_with_token(
         return await _show(page, following, repository, wrong=_REFUSED)
     if not covers(principal, named):
         return await _show(page, following, repository, wrong_repository=_HIDDEN)
+    # Before the new one begins: a token has only so many places.
+    await _end_old(page)
     return await _begin(page, following, ticket=await tokens.begin(signed, principal.name))
 
 

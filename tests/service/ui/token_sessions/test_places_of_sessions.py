@@ -86,6 +86,14 @@ async def test_one_token_ends_no_session_of_another_however_often_it_signs_in(
         assert await drop_sessions(door) == 2
 
 
+async def test_a_browser_that_signs_in_again_takes_its_own_place(stack: Settings) -> None:
+    async for door in open_door(stack):
+        browsers = [await signed_in(door) for _ in range(MAX_SESSIONS)]
+        for _ in range(3):
+            assert (await sign_in(browsers[0])).status == 303
+        assert [await is_open(each) for each in browsers].count(True) == MAX_SESSIONS
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", ["folder"], indirect=True)
 async def test_without_its_redis_no_session_of_a_token_begins_but_that_of_a_key(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import click
@@ -89,29 +89,20 @@ async def run_some_at_once(
     After a failure no other work begins. It is raised after the results of those that had begun.
     """
     remaining = iter(works)
-    running: deque[asyncio.Task[T]] = deque()
     failure: Exception | None = None
-    try:
-        while True:
-            while (
-                len(running) < _AT_ONCE
-                and failure is None
-                and not any(task.done() and task.exception() for task in running)
-                and (work := next(remaining, None)) is not None
-            ):
-                running.append(asyncio.create_task(work()))
-            if not running:
-                break
-            try:
-                result = await running[0]
-            except Exception as error:  # noqa: BLE001 - raised at the end
-                failure = failure or error
-            else:
-                yield result
-            running.popleft()
-        if failure is not None:
-            raise failure
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+    while failure is None and (some := list(islice(remaining, _AT_ONCE))):
+        running = [asyncio.create_task(work()) for work in some]
+        try:
+            for task in running:
+                try:
+                    result = await task
+                except Exception as error:  # noqa: BLE001 - raised at the end
+                    failure = failure or error
+                else:
+                    yield result
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+    if failure is not None:
+        raise failure

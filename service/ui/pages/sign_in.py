@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Awaitable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -106,9 +107,7 @@ async def _sign_in_with_token(
         return await _show(page, following, repository, wrong=_REFUSED)
     if not covers(principal, named):
         return await _show(page, following, repository, wrong_repository=_HIDDEN)
-    # Before the new one begins: a token has only so many places.
-    await _end_old(page)
-    return await _begin(page, following, ticket=await tokens.begin(signed, principal.name))
+    return await _begin(page, following, ticket=tokens.begin(signed, principal.name))
 
 
 async def sign_out(page: PageContext) -> web.StreamResponse:
@@ -149,12 +148,17 @@ async def _show(
 
 
 async def _begin(
-    page: PageContext, following: str, *, key_id: str | None = None, ticket: str | None = None
+    page: PageContext,
+    following: str,
+    *,
+    key_id: str | None = None,
+    ticket: Awaitable[str] | None = None,
 ) -> web.StreamResponse:
+    # Before the new one begins: a token has only so many places.
     await _end_old(page)
     response = page.go_to(page.dashboard.base + following)
     # A new session has a new secret for CSRF tokens, against session fixation.
-    session = page.dashboard.sessions.new(key_id, ticket)
+    session = page.dashboard.sessions.new(key_id, None if ticket is None else await ticket)
     page.dashboard.sessions.write(page.request, response, session)
     return response
 

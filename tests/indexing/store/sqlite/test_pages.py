@@ -31,28 +31,21 @@ def key_of(number: int) -> EventKey:
     return EventKey(START + number * STEP, number)
 
 
+def event(number: int, **fields: Any) -> StoredEvent:
+    """An event that differs from others in its key, and in these fields."""
+    same = StoredEvent(
+        REPOSITORY, key_of(number), "action.merge", 7, "main", "rule", Outcome.SUCCESS, b"{}"
+    )
+    return replace(same, **fields)
+
+
 @pytest.fixture(scope="module")
 def log() -> Iterator[sqlite3.Connection]:
     """A log of so many events, identical except for their keys."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     ensure_schema(connection)
     ensure_repository(connection, REPOSITORY)
-    write_events(
-        connection,
-        [
-            StoredEvent(
-                REPOSITORY,
-                key_of(number),
-                "action.merge",
-                7,
-                "main",
-                "rule",
-                Outcome.SUCCESS,
-                b"{}",
-            )
-            for number in range(COUNT)
-        ],
-    )
+    write_events(connection, [event(number) for number in range(COUNT)])
     yield connection
     connection.close()
 
@@ -110,16 +103,9 @@ def test_rare_rows_among_many_that_are_left_out_cost_what_they_cost_alone(
         write_events(
             connection,
             [
-                StoredEvent(
-                    REPOSITORY,
-                    key_of(number),
-                    "rare" if number in rare else "common",
-                    None,
-                    None,
-                    "x" * 300 if number in rare else "t",
-                    Outcome.SUCCESS,
-                    b"{}",
-                )
+                event(number, type="rare", trigger="x" * 300)
+                if number in rare
+                else event(number, type="common", trigger="t")
                 for number in range(common)
             ],
         )
@@ -164,20 +150,7 @@ def test_a_page_of_large_events_reads_no_more_than_it_has(
         ensure_schema(connection)
         ensure_repository(connection, REPOSITORY)
         body = b'"%b"' % (b"x" * (size - 2))
-        events = [
-            StoredEvent(
-                REPOSITORY,
-                key_of(number),
-                "action.merge",
-                7,
-                "main",
-                "rule",
-                Outcome.SUCCESS,
-                body,
-            )
-            for number in range(100)
-        ]
-        write_events(connection, events)
+        write_events(connection, [event(number, body=body) for number in range(100)])
         query = replace(ALL, **filters)
         tracemalloc.start()
         page = list_events(connection, query, Anchor(backward=backward), 100, by_complement=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from indexing.health.explanation import explain
-from indexing.health.rollups import Rollup
+from indexing.health.rollups import Job, Rollup
 from indexing.models.executions import Conclusion, PullRequest
 from indexing.models.tests import TestHealth, TestMetadata, TestMetrics
 
@@ -30,6 +30,10 @@ class Observation(NamedTuple):
     pull: PullRequest | None
     metadata: TestMetadata
     duration: float | None = None
+
+    @property
+    def job(self) -> Job:
+        return (self.pipeline_name, self.job_name)
 
 
 @dataclass(frozen=True, slots=True)

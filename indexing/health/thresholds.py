@@ -53,6 +53,10 @@ MENDED_GAPS: Final = 5
 INFRASTRUCTURE_MIN_RESULTS: Final = 20
 INFRASTRUCTURE_FAILED_PERCENT: Final = 80
 
+# Jobs that are named after builds or days would otherwise make the state of a test, which each of
+# its loads reads and writes, grow without end. Real tests run in a few dozen.
+JUDGED_JOBS: Final = 1_000
+
 # A test that fails one time in five passes ten commits in a row one time in nine. A lower number
 # would release most flaky tests from quarantine too early.
 RECOVERY_VERDICTS: Final = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from indexing.health.merging import RollupMerge
@@ -19,7 +19,8 @@ class PastStates:
     """The states of one test on the default branch, each by the executions until a moment.
 
     As long as the moments ascend, each execution is merged once; an earlier moment starts again.
-    `judge` gets the roll-ups, and no executions: the decisions do not depend on these.
+    Only the executions of `jobs`, by which the test is judged, belong to them. `judge` gets the
+    roll-ups, and no executions: the decisions do not depend on these.
     """
 
     _merged: int
@@ -27,9 +28,12 @@ class PastStates:
     def __init__(
         self,
         observations: Iterable[Observation],
+        jobs: Container[Job],
         judge: Callable[[Mapping[Job, Rollup], Sequence[Observation]], Judgement],
     ) -> None:
-        self._observations = sorted(observations, key=_FINISHED)
+        self._observations = sorted(
+            [seen for seen in observations if seen.job in jobs], key=_FINISHED
+        )
         self._judge = judge
         self._start_again()
 

@@ -57,7 +57,5 @@ async def _compute(
 
 
 def _read(stored: tuple[JobRollup, ...]) -> dict[Job, Rollup]:
-    found = {
-        (each.pipeline_name, each.job_name): read_rollup(each.text.encode()) for each in stored
-    }
+    found = {each.job: read_rollup(each.text.encode()) for each in stored}
     return {job: rollup for job, rollup in found.items() if rollup is not None}

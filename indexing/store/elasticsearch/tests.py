@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from indexing.health.rollup_text import is_readable
+from indexing.health.rollups import Job
 from indexing.models.repositories import Repository
 from indexing.models.tests import (
     METADATA_FIELDS,
@@ -50,6 +51,10 @@ class JobRollup:
     merged: tuple[str, ...]
     text: str
 
+    @property
+    def job(self) -> Job:
+        return (self.pipeline_name, self.job_name)
+
 
 class StoredRow(NamedTuple):
     """The values of a row of the identity index; `filepath` is that of its test."""
@@ -86,6 +91,12 @@ class StoredTest:
     def is_new(self) -> bool:
         """Whether nothing was ever derived for it: it is as a load registers it."""
         return self.branch is None and self.rollups == () and not self.identities
+
+    def judged_jobs_on(self, branch: str) -> frozenset[Job]:
+        """Return the jobs that the test was judged by; none if that was on another branch."""
+        if self.branch != branch:
+            return frozenset()
+        return frozenset(rollup.job for rollup in self.rollups or ())
 
     def bounds_on(self, branch: str) -> TestHealth:
         """Return the health; without its bounds if they are of another branch."""

@@ -37,7 +37,7 @@ def fill_some(connection: sqlite3.Connection, limit: int) -> int:
     rows = RefreshedRows()
     runs = StoredRuns(connection)
     for test, flaky_detection in tests:
-        (stored,) = read_stored_tests(connection, [test])
+        (stored,) = read_stored_tests(connection, [test], [test])
         # A store of an early release had no roll-ups; its tests wait to be computed.
         has_all = all(each.state is not None for each in stored.identities)
         rollups = update_rollups(connection, stored, runs, recompute=not has_all)

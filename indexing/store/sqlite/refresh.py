@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 import uuid
@@ -13,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from indexing.errors import DATA_ERRORS
-from indexing.health.history import read_history
+from indexing.health.judged_jobs import TESTS_ARE_FULL
 from indexing.health.observations import Judgement
 from indexing.health.rollups import find_newest
 from indexing.health.rules import judge_rollups
@@ -24,7 +25,7 @@ from indexing.quarantine.decision import JudgedState
 from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
-from indexing.store.sqlite.histories import forget_history, store_history
+from indexing.store.sqlite.histories import store_history
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
 from indexing.store.sqlite.observations import StoredRuns, read_on_branch
@@ -37,7 +38,7 @@ from indexing.store.sqlite.rollups import (
     store_rollups,
     update_rollups,
 )
-from indexing.store.sqlite.stale_tests import LATER, mark_stale
+from indexing.store.sqlite.stale_tests import LATER
 from indexing.store.sqlite.stored_tests import (
     JUDGED_COLUMNS,
     NOT_JUDGED,
@@ -48,6 +49,8 @@ from indexing.store.sqlite.stored_tests import (
 )
 from indexing.store.sqlite.tests import HEALTH_COLUMNS, health_of
 from indexing.timestamps import from_microseconds, to_microseconds
+
+_log = logging.getLogger(__name__)
 
 _HEALTH: Final = len(HEALTH_COLUMNS)
 _NOT_JUDGED: Final = TestHealth()
@@ -130,6 +133,11 @@ def refresh_some(
         refresh.rows.write(connection)
     except DATA_ERRORS as error:
         raise RefreshError([test for test, *_ in stale]) from error
+    if refresh.full_tests:
+        fields: dict[str, Any] = {"tests": refresh.full_tests}
+        if repository is not None:
+            fields["repository"] = str(repository)
+        _log.warning(TESTS_ARE_FULL, extra=fields)
     connection.executemany("DELETE FROM unmerged WHERE test = ?", refreshed)
     connection.executemany("DELETE FROM stale_tests WHERE test = ?", refreshed)
     is_more = len(refreshed) < len(stale) or len(stale) == limit
@@ -203,29 +211,6 @@ def _find_marked(connection: sqlite3.Connection, tests: Sequence[int], mark: int
     return [test for (test,) in found]
 
 
-def mark_damaged(connection: sqlite3.Connection, test: int) -> None:
-    """Mark a test to be computed from all of its executions, after a failure.
-
-    If its history cannot be read, it is computed from the daily rows.
-    """
-    row = connection.execute(
-        "SELECT history, lasting_verdicts FROM tests WHERE id = ?", (test,)
-    ).fetchone()
-    if row is None:
-        # It was forgotten meanwhile.
-        return
-    history, lasting = row
-    try:
-        if history is not None:
-            read_history(history, lasting)
-    except DATA_ERRORS:
-        forget_history(connection, test)
-        connection.execute(
-            "UPDATE tests SET history = NULL, lasting_verdicts = NULL WHERE id = ?", (test,)
-        )
-    mark_stale(connection, [test])
-
-
 def _read_in_parts(
     connection: sqlite3.Connection, stale: Sequence[tuple[int, int, int]]
 ) -> Iterator[tuple[StoredTest, bool]]:
@@ -248,7 +233,10 @@ def _read_in_parts(
 
 
 class _Refresh:
-    """Refreshes tests in one transaction; `rows` has to be written at its end."""
+    """Refreshes tests in one transaction; `rows` has to be written at its end.
+
+    `full_tests` counts those that have just reached the limit of jobs by which a test is judged.
+    """
 
     def __init__(
         self,
@@ -259,6 +247,7 @@ class _Refresh:
         changes: list[AnswerChanges] | None,
     ) -> None:
         self.rows = RefreshedRows()
+        self.full_tests = 0
         self._connection = connection
         self._runs = runs
         self._now = now
@@ -285,6 +274,7 @@ class _Refresh:
                 final_until=self._final_until,
             )
             judgement = judge_test(rollups.by_job, rollups.fresh)
+        self.full_tests += rollups.is_just_full
         store_rollups(self._connection, rollups, self._final_until, self.rows)
         is_judged = bool(rollups.fresh) or recompute
         has_detail_changed = self._store_test(test, rollups, judgement if is_judged else None)
@@ -376,7 +366,9 @@ class _Refresh:
                 return JudgedState.of(judgement, by_job.values())
             if past is None:
                 past = PastStates(
-                    read_on_branch(self._connection, test.test, rollups.branch), judge_test
+                    read_on_branch(self._connection, test.test, rollups.branch),
+                    by_job,
+                    judge_test,
                 )
             return past.until(until)
 

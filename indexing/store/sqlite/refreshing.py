@@ -13,12 +13,16 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from indexing.errors import DATA_ERRORS
+from indexing.health.history import read_history
 from indexing.models.changes import Changed
 from indexing.names import RepositoryName
 from indexing.store.interface import Steps
 from indexing.store.sqlite.connections import Connections
+from indexing.store.sqlite.histories import forget_history
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS
-from indexing.store.sqlite.refresh import RefreshError, mark_damaged, refresh_some
+from indexing.store.sqlite.refresh import RefreshError, refresh_some
+from indexing.store.sqlite.stale_tests import mark_stale
 
 _TESTS_A_STEP: Final = 200
 # More of them are no accident of a few rows, and each costs some transactions and a traceback.
@@ -64,7 +68,7 @@ async def refresh_in_steps(
             (test,) = error.tests
             if test not in marked:
                 marked.add(test)
-                await connections.write(partial(mark_damaged, test=test))
+                await connections.write(partial(_mark_damaged, test=test))
                 continue
             if len(left_out) == _MOST_LEFT_OUT:
                 raise
@@ -79,6 +83,29 @@ async def refresh_in_steps(
         if progress is not None and done:
             progress(total)
     return total
+
+
+def _mark_damaged(connection: sqlite3.Connection, test: int) -> None:
+    """Mark a test to be computed from all of its executions, after a failure.
+
+    If its history cannot be read, it is computed from the daily rows.
+    """
+    row = connection.execute(
+        "SELECT history, lasting_verdicts FROM tests WHERE id = ?", (test,)
+    ).fetchone()
+    if row is None:
+        # It was forgotten meanwhile.
+        return
+    history, lasting = row
+    try:
+        if history is not None:
+            read_history(history, lasting)
+    except DATA_ERRORS:
+        forget_history(connection, test)
+        connection.execute(
+            "UPDATE tests SET history = NULL, lasting_verdicts = NULL WHERE id = ?", (test,)
+        )
+    mark_stale(connection, [test])
 
 
 def _describe(connection: sqlite3.Connection, test: int) -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from indexing.health.first_passes import derive_first_pass
 from indexing.health.history import History, build_history, merge_history
+from indexing.health.judged_jobs import find_left_out, has_become_full, has_room
 from indexing.health.lasting_verdicts import count_once
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Judgement, Observation
@@ -36,6 +37,8 @@ from indexing.store.sqlite.stored_tests import BRANCH_OF_REPOSITORY, NOT_JUDGED,
 # The row of `meta` with the newest day of which retention has removed executions.
 _FINAL_UNTIL: Final = "rollups_final_until"
 _FOREVER: Final = 2**63 - 1
+# The texts of stored roll-ups without results; None if there is none.
+_NO_RESULTS: Final = (None, write_rollup(None))
 _NO_VERDICTS: Final[Mapping[str, KeptVerdict]] = MappingProxyType({})
 
 _COLUMNS: Final = ", ".join(DailyRollup._fields)
@@ -63,6 +66,11 @@ class IdentityRollup(NamedTuple):
     is_of_other_branch: bool = False
     is_new: bool = False
 
+    @property
+    def has_stored_results(self) -> bool:
+        """Whether the stored roll-up has any results."""
+        return self.stored[1] not in _NO_RESULTS
+
     def list_days(self) -> Sequence[DailyRollup]:
         """Return the days in the roll-up and the days to write, oldest first."""
         if self.rollup is not None and (
@@ -77,7 +85,7 @@ class IdentityRollup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RollupsOfTest:
-    """The roll-ups of all identities of one test.
+    """The roll-ups of the identities of one test that are not new, or have results that count.
 
     `fresh` are the executions on the default branch that may be the first or last failure or
     success. `unmerged` are all new executions, on any branch. `history` is the new history of the
@@ -98,6 +106,14 @@ class RollupsOfTest:
             (each.observation.at for each in self.unmerged if each.branch_row == self.branch),
             default=_FOREVER,
         )
+
+    @property
+    def is_just_full(self) -> bool:
+        """Whether the test has just reached the limit of jobs by which it is judged."""
+        if has_room(len(self.identities)):
+            return False
+        before = sum(each.has_stored_results for each in self.identities)
+        return has_become_full(before, len(self.by_job))
 
     @property
     def by_job(self) -> Mapping[Job, Rollup]:
@@ -178,6 +194,7 @@ def update_rollups(
         )
         for each in test.identities
     ]
+    _leave_out_further_jobs(stored, new)
     is_of_other_branch = any(each.is_of_other_branch for each in stored)
     has_days = not all(each.is_new for each in stored)
     stored_history = read_stored_history(connection, test, has_days=has_days)
@@ -186,7 +203,7 @@ def update_rollups(
         with suppress(InexactMergeError):
             identities = [
                 _merge(connection, test.test, branch, each, new.get(each.identity, ()), runs)
-                if each.is_new or each.identity in new
+                if each.identity in new
                 else each
                 for each in stored
             ]
@@ -205,8 +222,14 @@ def update_rollups(
             return RollupsOfTest(branch, identities, fresh, test.unmerged, history, stored_history)
     fresh = []
     identities = []
-    for each in stored:
-        observations = read_identity(connection, each.identity, each.job, branch, runs)
+    judged = 0
+    for each in _in_order_of_admission(stored):
+        observations: list[Observation] = []
+        if has_room(judged):
+            observations = read_identity(connection, each.identity, each.job, branch, runs)
+        if each.is_new and not observations:
+            continue
+        judged += bool(observations)
         fresh += observations
         identities.append(_after(each, build_rollup(observations), is_whole=True))
     history = build_history(
@@ -262,6 +285,28 @@ def prune_days(connection: sqlite3.Connection, before: datetime, limit: int) -> 
         (day_of(before), limit),
     )
     return done.rowcount
+
+
+def _leave_out_further_jobs(
+    stored: Sequence[IdentityRollup], new: dict[int, list[Observation]]
+) -> None:
+    """Remove the new executions of jobs by which the test is not judged, as it has too many."""
+    identities = {each.job: each.identity for each in stored if each.rollup is None}
+    begun = [job for job, identity in identities.items() if identity in new]
+    left_out = find_left_out(
+        len(stored) - len(identities),
+        begun,
+        lambda job: min(seen.at for seen in new[identities[job]]),
+    )
+    for job in left_out:
+        del new[identities[job]]
+
+
+def _in_order_of_admission(stored: Sequence[IdentityRollup]) -> Sequence[IdentityRollup]:
+    """Return the identities in the order in which a test with too many jobs is judged by them."""
+    if has_room(len(stored)):
+        return stored
+    return sorted(stored, key=lambda each: not each.has_stored_results)
 
 
 def _merge(

@@ -37,7 +37,10 @@ _TESTS: Final = (
 _IDENTITIES: Final = (
     "SELECT i.test, i.id, i.identity_id, i.pipeline_name, i.job_name, r.branch, r.state,"
     f" {_METRICS} FROM json_each(?) j CROSS JOIN identities i ON i.test = j.value"
-    " LEFT JOIN rollups r ON r.identity = i.id ORDER BY i.id"
+    " LEFT JOIN rollups r ON r.identity = i.id"
+    # The others never had a result that counts, and there may be very many of them.
+    " WHERE r.identity IS NOT NULL OR i.test IN (SELECT value FROM json_each(?))"
+    " OR i.id IN (SELECT value FROM json_each(?)) ORDER BY i.id"
 )
 _QUARANTINES: Final = (
     f"SELECT t.id, q.id, q.branch, q.created_at, q.recovery {_GIVEN}"
@@ -93,7 +96,8 @@ class StoredTest(NamedTuple):
     """What is stored of a test.
 
     `judged` has the values of `JUDGED_COLUMNS`. `history` and `lasting` are the texts of its
-    history. `unmerged` are the new executions, unless the test is computed from all of them.
+    history. `identities` are those with a roll-up or new executions. `unmerged` are the new
+    executions. A test that is computed from all executions has all identities, and no `unmerged`.
     """
 
     test: int
@@ -133,8 +137,8 @@ NOT_JUDGED: Final = judged_values(TestHealth(), TestMetadata())
 def read_stored_tests(
     connection: sqlite3.Connection, tests: Sequence[int], computed: Collection[int] = ()
 ) -> list[StoredTest]:
-    """Return the tests with these row ids; those in `computed` without their new executions."""
-    given = (orjson.dumps(tests).decode(),)
+    """Return the tests with these row ids; those in `computed` are computed from all executions."""
+    given = (_as_json(tests),)
     repositories: dict[int, StoredRepository] = {}
     found: dict[int, StoredTest] = {}
     for test, repository_id, test_id, name, history, lasting, *judged in connection.execute(
@@ -156,17 +160,19 @@ def read_stored_tests(
             [],
             [],
         )
+    merged = [test for test in tests if test not in computed]
+    new: set[int] = set()
+    for test, seen in read_unmerged(connection, merged):
+        found[test].unmerged.append(seen)
+        new.add(seen.identity)
     for test, identity, identity_id, pipeline, job, branch, state, *row in connection.execute(
-        _IDENTITIES, given
+        _IDENTITIES, (*given, _as_json(computed), _as_json(new))
     ):
         found[test].identities.append(
             StoredIdentity(identity, identity_id, (pipeline, job), branch, state, tuple(row))
         )
     for test, *quarantine in connection.execute(_QUARANTINES, given):
         found[test].quarantines.append(InForce(*quarantine))
-    merged = [test for test in tests if test not in computed]
-    for test, seen in read_unmerged(connection, merged):
-        found[test].unmerged.append(seen)
     return [found[test] for test in tests]
 
 
@@ -174,6 +180,10 @@ def read_in_force(connection: sqlite3.Connection, test: int) -> list[InForce]:
     """Return the quarantines of a test in force."""
     rows = connection.execute(_QUARANTINES, (f"[{test}]",))
     return [InForce(*quarantine) for _, *quarantine in rows]
+
+
+def _as_json(row_ids: Collection[int]) -> str:
+    return orjson.dumps([*row_ids]).decode()
 
 
 def _read_repository(connection: sqlite3.Connection, repository_id: int) -> StoredRepository:

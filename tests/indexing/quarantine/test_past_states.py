@@ -21,6 +21,7 @@ from tests.builders import after
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 HOURS = 24 * 45
+JOBS = frozenset({("ci", "unit"), ("ci", "slow")})
 
 
 def seen(
@@ -64,7 +65,7 @@ def state_by(observations: Sequence[Observation], flaky_detection: bool) -> Judg
             st.sampled_from([PASSED, FAILED, FAILED, SKIPPED]),
             st.integers(0, HOURS),
             st.integers(0, 40).map(str),
-            st.sampled_from(["unit", "slow"]),
+            st.sampled_from(["unit", "slow", "not judged"]),
             retried=st.sampled_from([False, False, True]),
             infrastructure=st.sampled_from([False, False, True]),
         ),
@@ -76,9 +77,10 @@ def state_by(observations: Sequence[Observation], flaky_detection: bool) -> Judg
 def test_each_state_is_that_of_the_executions_until_then(
     observations: list[Observation], hours: list[int], flaky_detection: bool
 ) -> None:
-    past = PastStates(observations, partial(judge_rollups, flaky_detection=flaky_detection))
+    judge = partial(judge_rollups, flaky_detection=flaky_detection)
+    past = PastStates(observations, JOBS, judge)
     for at in (*sorted(hours), *hours):
-        until = [each for each in observations if each.at <= moment(at)]
+        until = [each for each in observations if each.at <= moment(at) and each.job in JOBS]
         assert past.until(moment(at)) == state_by(until, flaky_detection)
 
 
@@ -89,7 +91,7 @@ def test_a_day_without_an_execution_is_not_judged_again() -> None:
         judged.append(len(rollups))
         return judge_rollups(rollups, fresh, flaky_detection=True)
 
-    past = PastStates([seen(FAILED, 0, "a"), seen(FAILED, 24 * 300, "b")], judge)
+    past = PastStates([seen(FAILED, 0, "a"), seen(FAILED, 24 * 300, "b")], JOBS, judge)
     states = [past.until(moment(24 * day)) for day in range(365)]
     assert len(set(map(id, states))) == 2
     # Before there was any execution, and after each of both.

@@ -229,7 +229,7 @@ def _begin(new: NewQuarantine, slot: QuarantineSlot, rules: RuleInputs) -> Recor
 async def _read_past(cluster: Cluster, rules: RuleInputs, test: JudgedTest) -> PastStates:
     read = await observations.read_all(cluster, rules.executions, [test.test_id])
     seen = [each.observation for each in read[test.test_id]]
-    return await asyncio.to_thread(PastStates, seen, test.evaluate)
+    return await asyncio.to_thread(PastStates, seen, test.rollups.rollups, test.evaluate)
 
 
 def slots_search(cluster: Cluster, routing: str, tests: Sequence[str]) -> Search:

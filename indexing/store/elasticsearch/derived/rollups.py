@@ -12,6 +12,7 @@ from typing import Any, Final
 from indexing.errors import DATA_ERRORS
 from indexing.health.first_passes import derive_first_pass
 from indexing.health.history import History, build_history, merge_history, read_history
+from indexing.health.judged_jobs import find_left_out
 from indexing.health.merging import InexactMergeError, build_rollup, merge_rollup
 from indexing.health.observations import Judgement, Observation
 from indexing.health.rollup_text import read_rollup, write_rollup
@@ -38,10 +39,10 @@ class RollupsOfTest:
     """The roll-ups of one test.
 
     `merged` has the ids of the executions on the newest day of each roll-up. `fresh` are the
-    executions that may be the first or last failure or success. `executions` are those of the
-    markers; if they are set, nothing else has changed since the test was stored. `history` is the
-    new history of the test. `judgement` is set if it follows from the only execution of a new test,
-    with flaky detection on.
+    executions that may be the first or last failure or success. Neither has executions of jobs by
+    which the test is not judged. `executions` are those of the markers; if they are set, nothing
+    else has changed since the test was stored. `history` is the new history of the test.
+    `judgement` is set if it follows from the only execution of a new test, with flaky detection on.
     """
 
     rollups: Mapping[Job, Rollup]
@@ -156,7 +157,7 @@ def find_first_pass(
     first = derive_first_pass(seen, flaky_detection=True)
     if first is None or first.merged.rollup is None:
         return None
-    job = (seen.pipeline_name, seen.job_name)
+    job = seen.job
     return RollupsOfTest(
         {job: first.merged.rollup},
         {job: (execution.id,)},
@@ -188,16 +189,23 @@ def _history_to_merge(test: StoredTest, branch: str) -> History:
 
 
 def build_test(
-    seen: Iterable[OnBranch], before: History | None = None, final_until: int = NEVER
+    seen: Iterable[OnBranch],
+    before: History | None = None,
+    final_until: int = NEVER,
+    judged: Collection[Job] = (),
 ) -> RollupsOfTest:
     """Compute the roll-ups of a test from all of its executions on the default branch.
 
     The new history keeps the days of the history `before` up to `final_until`, which are final.
+    `judged` are the jobs that the test was judged by; of too many jobs, these are kept first.
     """
     jobs: dict[Job, list[OnBranch]] = {}
     for each in seen:
-        observation = each.observation
-        jobs.setdefault((observation.pipeline_name, observation.job_name), []).append(each)
+        jobs.setdefault(each.observation.job, []).append(each)
+    left_out = find_left_out(
+        0, jobs, lambda job: min(each.observation.at for each in jobs[job]), before=judged
+    )
+    jobs = {job: own for job, own in jobs.items() if job not in left_out}
     rollups: dict[Job, Rollup] = {}
     merged: dict[Job, tuple[str, ...]] = {}
     days: dict[Job, Sequence[DailyRollup]] = {}
@@ -234,10 +242,8 @@ def merge_test(
     Raises:
         InexactMergeError: the roll-ups have to be computed from all executions.
     """
-    rollups = {
-        (each.pipeline_name, each.job_name): read_rollup(each.text.encode()) for each in stored
-    }
-    merged = {(each.pipeline_name, each.job_name): each.merged for each in stored}
+    rollups = {each.job: read_rollup(each.text.encode()) for each in stored}
+    merged = {each.job: each.merged for each in stored}
     known = {each_id for ids in merged.values() for each_id in ids}
     new: dict[Job, dict[str, Observation]] = {}
     fresh: list[Observation] = []
@@ -251,6 +257,7 @@ def merge_test(
             fresh.append(seen)
             if not is_known:
                 new.setdefault(job, {})[execution.id] = seen
+    left_out = _leave_out_further_jobs(rollups, new)
     days = {job: {d.day: d for d in rollup.days} for job, rollup in rollups.items() if rollup}
     verdicts: dict[Job, Mapping[str, KeptVerdict]] = {}
     for job, of_job in new.items():
@@ -271,7 +278,7 @@ def merge_test(
     return RollupsOfTest(
         {job: rollup for job, rollup in rollups.items() if rollup is not None},
         merged,
-        fresh,
+        [seen for seen in fresh if seen.job not in left_out] if left_out else fresh,
         executions,
         merge_history(
             history or History(),
@@ -284,6 +291,20 @@ def merge_test(
             verdicts,
         ),
     )
+
+
+def _leave_out_further_jobs(
+    judged: Mapping[Job, object], new: dict[Job, dict[str, Observation]]
+) -> frozenset[Job]:
+    """Remove the new executions of jobs by which the test is not judged, as it has too many."""
+    left_out = find_left_out(
+        len(judged),
+        new.keys() - judged.keys(),
+        lambda job: min(seen.at for seen in new[job].values()),
+    )
+    for job in left_out:
+        del new[job]
+    return left_out
 
 
 def find_unknown(
@@ -303,7 +324,7 @@ def find_unknown(
             ids.setdefault((test_id, *execution.job, execution.commit), set()).add(execution.id)
     unknown: dict[VerdictKey, int] = {}
     for each in stored:
-        new = [verdict for verdict in ids if verdict[1:3] == (each.pipeline_name, each.job_name)]
+        new = [verdict for verdict in ids if verdict[1:3] == each.job]
         rollup = read_rollup(each.text.encode()) if new else None
         if rollup is not None and rollup.has_older:
             kept = {verdict.commit for verdict in rollup.verdicts}

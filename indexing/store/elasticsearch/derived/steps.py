@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import ParamSpec, TypeVar
 
 from indexing.errors import DATA_ERRORS, StoreError, StoreUnavailableError
+from indexing.health.judged_jobs import TESTS_ARE_FULL, has_become_full
 from indexing.models.changes import AnswerChanges
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.announcements import write_announcement
@@ -196,8 +197,10 @@ class Step:
         seen = read.by_test(tests)
 
         def build(test: str) -> Result:
-            history = history_on(self.stored[test], branch)
-            return self._derive(test, build_test(seen[test], history, final_day))
+            stored = self.stored[test]
+            judged = stored.judged_jobs_on(branch)
+            built = build_test(seen[test], history_on(stored, branch), final_day, judged)
+            return self._derive(test, built)
 
         return self._derive_each(tests, build)
 
@@ -238,6 +241,7 @@ class Step:
         if not self.cluster.unread.issubset(indices):
             raise StoreError(REPLACED)
         await notices.finish(self.cluster, results)
+        self._warn_of_full_tests(results)
         changed = [result for result in results if result.is_changed]
         operations = [result.test_operation(layout.tests) for result in changed]
         outcomes = await bulk.send(self.cluster.connection, operations, visible=False)
@@ -272,6 +276,15 @@ class Step:
             quarantines=quarantines,
         )
         return ruled | conflicts, answers
+
+    def _warn_of_full_tests(self, results: Iterable[Result]) -> None:
+        full = sum(
+            has_become_full(len(result.before.rollups or ()), len(result.after.rollups or ()))
+            for result in results
+        )
+        if full:
+            repository = str(self.rules.repository.name)
+            _log.warning(TESTS_ARE_FULL, extra={"tests": full, "repository": repository})
 
     async def _remember(
         self,

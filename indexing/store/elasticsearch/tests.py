@@ -69,8 +69,9 @@ class StoredTest:
 
     `branch` is the default branch that `health` was derived from; its bounds (first failure, last
     failure, last success) are invalid for another branch. `identities` are the (pipeline, job)
-    pairs of its rows in the identity index, including deleted rows. `rows` has the values of each
-    row, None for a deleted one; an identity is left out if the state of its row is unknown.
+    pairs of its rows in the identity index, including rows that were deleted last. `rows` has the
+    values of each row, None for a deleted one; an identity is left out if the state of its row is
+    unknown.
 
     `rollups`, `history` and `lasting_verdicts` are of that branch; None if they were never computed
     although executions may exist. `noticed` is the record of what webhooks were last notified of.
@@ -91,6 +92,10 @@ class StoredTest:
     def is_new(self) -> bool:
         """Whether nothing was ever derived for it: it is as a load registers it."""
         return self.branch is None and self.rollups == () and not self.identities
+
+    def is_deleted(self, identity: Job) -> bool:
+        """Return whether the row of this identity is known to have been deleted."""
+        return identity in self.rows and self.rows[identity] is None
 
     def judged_jobs_on(self, branch: str) -> frozenset[Job]:
         """Return the jobs that the test was judged by; none if that was on another branch."""

@@ -70,7 +70,7 @@ class Result:
         Without the lease, the document must not list the rows: if the process died before writing
         them, nothing else would show that they may be outdated.
         """
-        after = _derive(test, rules, before)
+        after = _derive(test, rules, before, keep_deleted=rewrite_all)
         stored = after if is_held else replace(after, rows={})
         # Here and not with the rows, because this runs in a thread.
         trigrams = name_trigrams.encode_trigrams(test.test_name)
@@ -186,10 +186,14 @@ def judge_test(
     return JudgedTest(test_id, test.test_name, rollups, judgement, evaluate)
 
 
-def _derive(test: JudgedTest, rules: RuleInputs, before: StoredTest) -> StoredTest:
-    # Keep former identities: if a kill prevents the deletion of a row, the next refresh repeats it.
+def _derive(
+    test: JudgedTest, rules: RuleInputs, before: StoredTest, *, keep_deleted: bool
+) -> StoredTest:
+    # Keep the identities of rows that are deleted now: if a kill prevents that, the next refresh
+    # keeps them again, and repeats it.
     rows = test.judgement.rows
-    identities = dict.fromkeys([*before.identities, *rows])
+    former = [each for each in before.identities if keep_deleted or not before.is_deleted(each)]
+    identities = dict.fromkeys([*former, *rows])
     return StoredTest(
         test.test_name,
         rules.repository.default_branch,

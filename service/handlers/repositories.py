@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
@@ -13,14 +14,21 @@ from indexing.models.listed_repositories import (
 )
 from indexing.models.paging import Anchor
 from indexing.names import RepositoryName
+from indexing.store.interface import Reader
 from service.auth.principal import Principal
 from service.cache.answers import Answer, canonical_page, make_answer
 from service.context import CONTEXT, PRINCIPAL, READER
+from service.http import problems
 from service.http.path_params import OWNER, REPOSITORY
 from service.middleware.response_cache import respond
 from service.pagination.cursor import Position
 from service.pagination.paginator import links, start_paginator
-from service.pagination.sort_keys import REPOSITORY_KEYS, pack_ends, pass_cut_name
+from service.pagination.sort_keys import (
+    REPOSITORY_KEYS,
+    pack_ends,
+    shorten_repository,
+    start_of_shortened,
+)
 from service.routes import LIST_REPOSITORIES
 from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import RepositoryPageAnswer
@@ -28,6 +36,8 @@ from service.schemas.limits import DEFAULT_PER_PAGE
 from service.schemas.responses import Rows
 
 _encode: Final = compile_encoder(RepositoryPageAnswer)
+# How many repositories are read at once to find the one with a shortened name.
+_SEARCHED_AT_ONCE: Final = 100
 
 
 async def list_repositories(request: web.Request) -> web.StreamResponse:
@@ -71,9 +81,9 @@ async def _find(
 ) -> Answer:
     reader = request.app[CONTEXT].reader
     key, backward = position.key, position.backward
-    beside = None if key is None else pass_cut_name(key, backward=backward)
 
     async def read() -> Answer:
+        beside = None if key is None else await _with_whole_name(reader, query, key)
         page = await reader.list_owned(query, Anchor(beside, backward), limit)
         body = _encode(Rows(page.rows, len(page.rows), limit))
         ends = pack_ends(page, REPOSITORY_KEYS, lambda row: row.key_in(query.sort))
@@ -84,6 +94,26 @@ async def _find(
         (name, query.sort), Anchor(key, backward), limit, REPOSITORY_KEYS.pack
     )
     return await request[READER].find_owned(query.owner, canonical, read)
+
+
+async def _with_whole_name(
+    reader: Reader, query: RepositoryQuery, key: RepositoryKey
+) -> RepositoryKey:
+    """Return the key with the whole name of its repository, which its cursor may have shortened."""
+    start = start_of_shortened(key.name)
+    if start is None:
+        return key
+    by_name = replace(query, sort=RepositorySort.NAME)
+    # All names with that start follow it, one after another.
+    place = RepositoryKey(start)
+    while True:
+        page = await reader.list_owned(by_name, Anchor(place), _SEARCHED_AT_ONCE)
+        for row in page.rows:
+            place = row.key_in(by_name.sort)
+            if shorten_repository(place.name) == key.name:
+                return replace(key, name=place.name)
+        if not (page.has_next and place.name.startswith(start)):
+            raise problems.stale_cursor()
 
 
 def _covers(principal: Principal, requested: str | None) -> bool:

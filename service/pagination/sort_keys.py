@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from typing import Final, TypeVar
@@ -34,9 +35,10 @@ _IDENTITY: Final = struct.Struct(">BQHHH")
 
 # The numbers of broken and of flaky tests; no store can hold more than four billion tests.
 _REPOSITORY: Final = struct.Struct(">II")
-# Code hosts allow 100 characters. `_AFTER_NAMES` sorts after every character of a name.
+# A longer name of a repository is its start and a digest; code hosts allow 100 characters. No name
+# contains the mark between the two.
 _MAX_REPOSITORY_NAME: Final = 600
-_AFTER_NAMES: Final = "\x7f"
+_CUT: Final = "/"
 
 # The value of a sort field that is neither a name nor the count: a ratio, or an integer.
 _RATIO: Final = struct.Struct(">d")
@@ -154,7 +156,8 @@ def _moment_keys(
 
 
 def _pack_repository(key: RepositoryKey) -> bytes:
-    return _REPOSITORY.pack(key.broken, key.flaky) + key.name[:_MAX_REPOSITORY_NAME].encode()
+    name = key.name if _CUT in key.name else shorten_repository(key.name)
+    return _REPOSITORY.pack(key.broken, key.flaky) + name.encode()
 
 
 def _unpack_repository(data: bytes) -> RepositoryKey:
@@ -162,11 +165,18 @@ def _unpack_repository(data: bytes) -> RepositoryKey:
     return RepositoryKey(data[_REPOSITORY.size :].decode(), broken, flaky)
 
 
-def pass_cut_name(key: RepositoryKey, *, backward: bool) -> RepositoryKey:
-    """Return a key after all names with the same start, if the name was cut for its cursor."""
-    if backward or len(key.name) < _MAX_REPOSITORY_NAME:
-        return key
-    return replace(key, name=key.name + _AFTER_NAMES)
+def shorten_repository(name: str) -> str:
+    """Return the name of a repository as a cursor holds it."""
+    if len(name) <= _MAX_REPOSITORY_NAME:
+        return name
+    digest = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+    return f"{name[:_MAX_REPOSITORY_NAME]}{_CUT}{digest}"
+
+
+def start_of_shortened(name: str) -> str | None:
+    """Return the start of a shortened name; `None` for a whole one."""
+    start, cut, _ = name.partition(_CUT)
+    return start if cut else None
 
 
 REPOSITORY_KEYS: Final = KeyCodec(_pack_repository, _unpack_repository)

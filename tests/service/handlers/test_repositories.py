@@ -80,23 +80,17 @@ async def test_repositories_are_walked_in_both_orders(door: FrontDoor) -> None:
         await door.store.ensure_repository(RepositoryName("acme", name))
     everything = ["acme/..", "acme/gadgets", "acme/widgets", f"acme/{long}a", f"acme/{long}b"]
     everything.append("acme/Zeta")
-    for size in (3, 5, 6):
+    for size in (1, 3, 4, 5, 6):
         pages = await door.walk(f"{LIST}?per_page={size}", "repositories")
         found = [row["repository"] for page in pages for row in page]
         assert found == everything
         last = (await door.get(f"{LIST}?per_page={size}")).links["last"]
         back = await door.walk(last, "repositories", "prev")
         assert [row["repository"] for page in reversed(back) for row in page] == everything
-    worst = await door.walk(f"{LIST}?sort=worst&per_page=3", "repositories")
-    rows = [row["repository"] for page in worst for row in page]
-    assert rows == ["acme/widgets", *(name for name in everything if name != "acme/widgets")]
-    # A page that ends between two names that begin alike still ends.
-    for relation in ("next", "prev"):
-        start = f"{LIST}?per_page=4"
-        if relation == "prev":
-            start = (await door.get(f"{LIST}?per_page=2")).links["last"]
-        pages = await door.walk(start, "repositories", relation)
-        assert sum(map(len, pages)) in {5, 6}
+    for size in (1, 3, 4):
+        worst = await door.walk(f"{LIST}?sort=worst&per_page={size}", "repositories")
+        rows = [row["repository"] for page in worst for row in page]
+        assert rows == ["acme/widgets", *(name for name in everything if name != "acme/widgets")]
 
 
 async def test_a_key_of_one_repository_sees_that_one(door: FrontDoor) -> None:

@@ -135,7 +135,9 @@ async def add_quarantine(
         if before is None or slot.record != replace(before, judged_until=None):
             action = ChangeAction.ADDED if before is None else ChangeAction.UPDATED
             slot = slot.changed(action, now, request.actor)
-        (slot,) = await judge_recovery(cluster, slot.routing, [slot])
+        if before is None or before.recovery is None:
+            # Loads keep the recovery of a quarantine in force up to date.
+            (slot,) = await judge_recovery(cluster, slot.routing, [slot])
         try:
             await write_slot(cluster, slot)
         except ConflictError:

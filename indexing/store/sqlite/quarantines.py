@@ -29,7 +29,7 @@ from indexing.store.sqlite.evidence import find_last_evidence
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.quarantine_changes import add_change
 from indexing.store.sqlite.quarantine_rows import IN_FORCE, QUARANTINE_COLUMNS, quarantine_of
-from indexing.store.sqlite.recoveries import refresh_quarantine
+from indexing.store.sqlite.recoveries import judge_new_quarantine
 from indexing.store.sqlite.repositories import ensure_repository, require_repository_id
 from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
 
@@ -155,7 +155,7 @@ def add_quarantine(
         add_change(connection, written[0], action, began, request.actor)
     test = connection.execute("SELECT id FROM tests WHERE test_id = ?", (test_id,)).fetchone()
     if test is not None:
-        refresh_quarantine(connection, test[0], request.branch)
+        judge_new_quarantine(connection, test[0], request.branch)
     row = connection.execute(
         f"SELECT {QUARANTINE_COLUMNS} FROM quarantines q WHERE {_IN_PLACE}",
         (test_id, request.branch),

@@ -17,10 +17,13 @@ from indexing.store.sqlite.observations import OnBranch, read_since
 from indexing.store.sqlite.stored_tests import InForce, read_in_force
 
 
-def refresh_quarantine(connection: sqlite3.Connection, test: int, branch: str | None) -> None:
-    """Recompute whether the test has recovered under its quarantine of that branch pattern."""
+def judge_new_quarantine(connection: sqlite3.Connection, test: int, branch: str | None) -> None:
+    """Compute whether the test has recovered under its quarantine of that branch pattern.
+
+    If it is known, as for an older quarantine, no execution is read.
+    """
     of_test = read_in_force(connection, test)
-    update_recovery(connection, test, [each for each in of_test if each.branch == branch], None)
+    update_recovery(connection, test, [each for each in of_test if each.branch == branch], ())
 
 
 def update_recovery(

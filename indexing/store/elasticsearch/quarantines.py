@@ -26,14 +26,12 @@ from indexing.models.quarantines import (
 )
 from indexing.names import RepositoryName
 from indexing.quarantine.changes import too_many_of_test, too_many_quarantines
-from indexing.quarantine.decision import find_evidence
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
-from indexing.store.elasticsearch.derived.rollups import build_test
+from indexing.store.elasticsearch.evidence import find_last_evidence
 from indexing.store.elasticsearch.quarantine_query import in_force
 from indexing.store.elasticsearch.quarantine_slots import (
     QUARANTINE_FIELDS,
@@ -44,7 +42,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     slot_of,
     write_slot,
 )
-from indexing.store.elasticsearch.repositories import make_known, read_repository
+from indexing.store.elasticsearch.repositories import make_known
 from indexing.timestamps import from_microseconds, to_microseconds
 
 _ORDER: Final = ("created_at", "quarantine_id")
@@ -157,7 +155,7 @@ async def remove_quarantine(
         slot = await _find(cluster, repository, quarantine_id, now)
         if slot is None:
             return False
-        evidence = await _find_last_evidence(cluster, repository, slot.test_id)
+        evidence = await find_last_evidence(cluster, repository, slot.test_id)
         slot = slot.changed(ChangeAction.REMOVED, now, actor).ended_with(evidence)
         try:
             await write_slot(cluster, slot)
@@ -220,22 +218,6 @@ async def _find(
         if slot is not None and slot.record is not None and slot.record.id == quarantine_id:
             return slot
     return None
-
-
-async def _find_last_evidence(
-    cluster: Cluster, repository: RepositoryName, test_id: uuid.UUID
-) -> datetime | None:
-    """Return the finish time of the newest evidence against a test on the default branch."""
-    stored = await read_repository(cluster, repository)
-    await cluster.connection.refresh(cluster.layout.executions)
-    observed = observations.ObservedBranch(
-        routing_of(repository),
-        (await cluster.control.read()).retention,
-        stored.repository.default_branch,
-    )
-    seen = await observations.read_all(cluster, observed, [str(test_id)])
-    evidence = find_evidence(build_test(seen[str(test_id)]).rollups.values())
-    return None if evidence is None else evidence.last_at
 
 
 def _query_of(query: QuarantineQuery) -> dict[str, Any]:

@@ -145,6 +145,24 @@ def collect_executions(markers: Sequence[DirtyMarker]) -> dict[str, list[MarkedE
     return {test: new for test, new in executions.items() if test not in unknown}
 
 
+async def names_test(cluster: Cluster, routing: str, test_id: str) -> bool:
+    """Return whether a marker names this test: whether it may be stale."""
+    await cluster.connection.refresh(cluster.layout.stale)
+    body = {
+        "size": _MARKERS_A_PAGE,
+        "query": {"term": {"repository_id": routing}},
+        "sort": [{"mark": "asc"}],
+        "_source": ["tests"],
+    }
+    async with aclosing(scan(cluster.connection, cluster.layout.stale, body)) as pages:
+        async for hits in pages:
+            for hit in hits:
+                named: Collection[str] | None = hit["_source"]["tests"]
+                if named is None or test_id in named:
+                    return True
+    return False
+
+
 async def count_stale(cluster: Cluster) -> int:
     """Count the stale tests; a marker of a whole repository counts all of its tests."""
     tests: dict[str, set[str]] = {}

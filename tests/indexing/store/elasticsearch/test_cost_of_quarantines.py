@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from indexing.identifiers import derive_test_id
+from indexing.models.executions import Conclusion
+from indexing.store.elasticsearch import evidence
 from indexing.store.elasticsearch.store import ElasticsearchStore
-from tests.builders import NOON, WIDGETS, after
-from tests.contracts.quarantining import add, load
+from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.contracts.quarantining import FAILED, LATER, PASSED, add, load
 from tests.indexing.store.elasticsearch.inspection import cluster_of
 
 
@@ -36,3 +41,67 @@ async def test_a_new_reason_reads_no_executions(
     assert (quarantine.reason, quarantine.is_recovered) == ("flaps again", True)
     assert quarantine.key.created_at == NOON
     assert [target for target in targets if "-executions-" in target] == []
+
+
+async def test_an_end_reads_no_executions(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    quarantine = await add(store)
+    await load(store, "PFP", at=1)
+    assert await evidence_of(store, "t") == after(hours=2)
+    targets = record_targets(store, monkeypatch)
+    assert await store.remove_quarantine(WIDGETS, quarantine.key.id, after(days=1))
+    assert [target for target in targets if "-executions-" in target] == []
+
+
+async def test_evidence_that_is_in_no_roll_up_yet_is_searched_in_pages(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "_ROWS_A_PAGE", 2)
+    await store.ensure_repository(WIDGETS)
+    await load(store, "F", at=-24 * 40)
+    await write(store, [(hour, PASSED) for hour in range(5)])
+    # All of the window's results, and one before it.
+    assert await pages_read(store, monkeypatch) == 3
+    assert await evidence_of(store, "t") is None
+    await write(store, [(-3, FAILED), (-2, PASSED)])
+    assert await evidence_of(store, "t") == after(hours=-3)
+    assert await pages_read(store, monkeypatch) == 4
+    await write(store, [(-1, PASSED)], needed_retries=True)
+    assert await evidence_of(store, "t") == after(hours=-1)
+    # A run that failed as a whole says nothing about its tests.
+    broken = make_run("broken", commit="broken")
+    results = [(name, FAILED) for name in ("t", *map(str, range(30)))]
+    await store.write_results(WIDGETS, {broken: make_executions(broken, results, after(hours=9))})
+    assert await evidence_of(store, "t") == after(hours=9)
+    await store.refresh_tests(LATER)
+    assert await evidence_of(store, "t") == after(hours=-1)
+    await write(store, [(10, PASSED)])
+    assert await evidence_of(store, "t") == after(hours=-1)
+    await store.refresh_tests(LATER)
+    assert await evidence_of(store, "t") == after(hours=-1)
+
+
+async def evidence_of(store: ElasticsearchStore, test_name: str) -> datetime | None:
+    test_id = derive_test_id(WIDGETS, test_name)
+    return await evidence.find_last_evidence(cluster_of(store), WIDGETS, test_id)
+
+
+async def write(
+    store: ElasticsearchStore, results: Sequence[tuple[float, Conclusion]], **rest: Any
+) -> None:
+    """Store results of the test `t`, each in a run of its own, which no refresh has judged yet."""
+    written = {}
+    for hours, conclusion in results:
+        run = make_run(f"at {hours}", commit=f"at {hours}")
+        written[run] = make_executions(run, [("t", conclusion)], after(hours=hours), **rest)
+    await store.write_results(WIDGETS, written)
+
+
+async def pages_read(store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many pages of executions a look for evidence reads."""
+    with monkeypatch.context() as patched:
+        targets = record_targets(store, patched)
+        await evidence_of(store, "t")
+    return sum("-executions-" in each and "_search" in each for each in targets)

@@ -135,7 +135,9 @@ async def add_quarantine(
             slot = slot.changed(action, now, request.actor)
         if before is None or before.recovery is None:
             # Loads keep the recovery of a quarantine in force up to date.
-            (slot,) = await judge_recovery(cluster, slot.routing, [slot])
+            (slot,) = await judge_recovery(
+                cluster, slot.routing, [slot], take_turn=cluster.searches.slot
+            )
         try:
             await write_slot(cluster, slot)
         except ConflictError:

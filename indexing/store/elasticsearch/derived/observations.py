@@ -7,7 +7,16 @@ those of a time range.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +40,8 @@ from indexing.store.elasticsearch.pull_requests import pull_of
 _BUCKETS_A_PAGE: Final = 2_000
 # The most that a search may return.
 _ROWS_A_PAGE: Final = 10_000
+# A reader of verdicts forgets each page before it reads the next one.
+_VERDICTS_A_PAGE: Final = 2_000
 # How many executions one step holds in memory at once: one page, even if a few more arrive after
 # they were counted.
 _EXECUTIONS_AT_ONCE: Final = 9_500
@@ -39,7 +50,7 @@ _new: Final = tuple.__new__
 _CONCLUSIONS: Final = {conclusion.value: conclusion for conclusion in Conclusion}
 
 # The id of an execution is that of its document.
-_FIELDS: Final = (
+_FIELDS_OF_VERDICTS: Final = (
     "test_id",
     "pipeline_name",
     "job_name",
@@ -49,10 +60,8 @@ _FIELDS: Final = (
     "conclusion",
     TIME,
     "needed_retries",
-    "pull",
-    "duration",
-    *METADATA_FIELDS,
 )
+_FIELDS: Final = (*_FIELDS_OF_VERDICTS, "pull", "duration", *METADATA_FIELDS)
 
 
 class OnBranch(NamedTuple):
@@ -149,12 +158,31 @@ async def read_all(
     return await asyncio.to_thread(read.by_test, tests)
 
 
-async def read_since(
-    cluster: Cluster, observed: ObservedBranch, moments: Mapping[str, int]
-) -> dict[str, list[OnBranch]]:
-    """Return the executions of each test since its moment, which is in microseconds."""
-    read = await _read(cluster, observed, clauses_since(moments))
-    return await asyncio.to_thread(read.by_test, moments)
+async def scan_verdicts(
+    cluster: Cluster,
+    observed: ObservedBranch,
+    moments: Mapping[str, int],
+    take_turn: Callable[[], AbstractAsyncContextManager[None]],
+) -> AsyncGenerator[ReadExecutions, None]:
+    """Yield the executions of each test since its moment, in microseconds, page by page.
+
+    They have only the fields that verdicts need. Each page is read within a turn.
+    """
+    for request in requests_of(clauses_since(moments)):
+        body = {
+            "size": _VERDICTS_A_PAGE,
+            "query": observed.query({"bool": {"should": request}}),
+            "_source": list(_FIELDS_OF_VERDICTS),
+        }
+        pages = _list_pages(cluster, observed.routing, body, is_short=False)
+        async with aclosing(pages):
+            while True:
+                async with take_turn():
+                    hits = await anext(pages, None)
+                if hits is None:
+                    break
+                runs = {hit["_source"]["run"] for hit in hits}
+                yield ReadExecutions(hits, await find_failed(cluster, observed.routing, runs))
 
 
 async def _read(
@@ -183,7 +211,7 @@ async def _read(
 
 async def _list_pages(
     cluster: Cluster, routing: str, body: Mapping[str, Any], *, is_short: bool
-) -> AsyncIterator[Sequence[Hit]]:
+) -> AsyncGenerator[Sequence[Hit], None]:
     """Yield the executions in pages; with `is_short`, try a page in the order of the index first.
 
     A full page may not be all of them, and in that order there is no next page.

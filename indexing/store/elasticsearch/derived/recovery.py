@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 from indexing.health.observations import Observation
@@ -13,7 +15,6 @@ from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution
 from indexing.store.elasticsearch.derived.rollups import RollupsOfTest
-from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot, Record
 from indexing.timestamps import to_microseconds
 
@@ -42,12 +43,13 @@ async def judge_recovery(
     slots: Sequence[QuarantineSlot],
     changes: Mapping[str, RollupsOfTest] | None = None,
     failed_runs: Collection[str] = (),
+    take_turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> list[QuarantineSlot]:
     """Return the slots of one repository with `is_recovered` up to date.
 
     If `changes` has the new executions of a test, they are added to the stored recovery; of their
     runs, `failed_runs` failed as a whole. Otherwise, all executions since the quarantine began are
-    read.
+    read, each page of them within a turn.
     """
     executions = {
         test: rollups.executions
@@ -73,17 +75,27 @@ async def judge_recovery(
     if known:
         # A test may have thousands of new executions, and many quarantines.
         await asyncio.to_thread(merge_known)
-    await _judge_unknown(cluster, routing, unknown, updated)
+    await _judge_unknown(cluster, routing, unknown, updated, take_turn)
     return updated
 
 
 async def _judge_unknown(
-    cluster: Cluster, routing: str, unknown: _SlotsOfTests, updated: list[QuarantineSlot]
+    cluster: Cluster,
+    routing: str,
+    unknown: _SlotsOfTests,
+    updated: list[QuarantineSlot],
+    take_turn: Callable[[], AbstractAsyncContextManager[None]],
 ) -> None:
     """Judge the slots by all executions since they began, and put them into `updated`."""
     if not unknown:
         return
     retention = (await cluster.control.read()).retention
+    for each in chain.from_iterable(unknown.values()):
+        before = each.record.recovery
+        # Verdicts that passed and that retention has removed still count.
+        is_reached = before is not None and retention.reaches(each.began)
+        kept = before.without_executions() if before is not None and is_reached else Recovery()
+        updated[each.number] = _merge(each, kept, {})
     # Read all branches: a pattern may cover any of them.
     everywhere = observations.ObservedBranch(routing, retention, branch=None)
     ordered = sorted(unknown)
@@ -91,27 +103,20 @@ async def _judge_unknown(
     for start in range(0, len(ordered), _TESTS_AT_ONCE):
         some = {test: unknown[test] for test in ordered[start : start + _TESTS_AT_ONCE]}
         begun = {test: min(each.began for each in of_test) for test, of_test in some.items()}
-        seen = await observations.read_since(cluster, everywhere, begun)
-        await asyncio.to_thread(_merge_all, some, seen, retention, updated)
+        pages = observations.scan_verdicts(cluster, everywhere, begun, take_turn)
+        async with aclosing(pages):
+            async for read in pages:
+                await asyncio.to_thread(_merge_all, some, read, updated)
 
 
 def _merge_all(
-    unknown: _SlotsOfTests,
-    seen: Mapping[str, Iterable[observations.OnBranch]],
-    retention: Retention,
-    updated: list[QuarantineSlot],
+    unknown: _SlotsOfTests, read: observations.ReadExecutions, updated: list[QuarantineSlot]
 ) -> None:
-    for test, of_test in unknown.items():
-        found = seen.get(test, ())
+    for test, found in read.by_test(unknown).items():
         evidence = collect_evidence((each.branch, each.observation) for each in found)
-        for each in of_test:
-            before = each.record.recovery
-            # Verdicts that passed and that retention has removed still count.
-            if before is not None and retention.reaches(each.began):
-                before = before.without_executions()
-            else:
-                before = None
-            updated[each.number] = _merge(each, before, evidence)
+        for each in unknown[test]:
+            record = updated[each.number].record or each.record
+            updated[each.number] = _merge(each, record.recovery, evidence)
 
 
 def _observe(

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from indexing.errors import StoreUnavailableError
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.store.elasticsearch import evidence
+from indexing.store.elasticsearch.client import search_queue
+from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
-from tests.contracts.quarantining import FAILED, LATER, PASSED, add, load
+from tests.contracts.quarantining import FAILED, LATER, PASSED, add, listed, load
 from tests.indexing.store.elasticsearch.inspection import cluster_of
 
 
@@ -81,6 +84,39 @@ async def test_evidence_that_is_in_no_roll_up_yet_is_searched_in_pages(
     assert await evidence_of(store, "t") == after(hours=-1)
     await store.refresh_tests(LATER)
     assert await evidence_of(store, "t") == after(hours=-1)
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"), [("P" * 10, True), ("PPP" + "F" + "P" * 10, False)]
+)
+async def test_a_new_quarantine_reads_later_results_in_pages(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch, letters: str, expected: bool
+) -> None:
+    monkeypatch.setattr(observations, "_VERDICTS_A_PAGE", 3)
+    await store.ensure_repository(WIDGETS)
+    await load(store, letters, at=1)
+    with monkeypatch.context() as patched:
+        targets = record_targets(store, patched)
+        assert (await add(store)).is_recovered is expected
+    assert sum("-executions-" in each for each in targets) == len(letters) // 3 + 1
+    assert (await add(store, branch="other")).is_recovered is False
+    await load(store, "P" * 10, at=20, branch="other")
+    recovered = {each.branch: each.is_recovered for each in await listed(store)}
+    assert recovered == {None: expected, "other": True}
+
+
+async def test_pages_of_later_results_wait_behind_expensive_searches(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_queue, "WAIT_SECONDS", 0.01)
+    await store.ensure_repository(WIDGETS)
+    await load(store, "P", at=1)
+    async with cluster_of(store).searches.slot():
+        with pytest.raises(StoreUnavailableError, match="too many expensive searches"):
+            await add(store)
+        # Loads do not wait for readers.
+        await load(store, "P", at=2)
+    assert (await add(store)).is_recovered is False
 
 
 async def evidence_of(store: ElasticsearchStore, test_name: str) -> datetime | None:

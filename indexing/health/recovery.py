@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexing.globs import is_literal
 from indexing.health.observations import Observation
@@ -21,6 +21,19 @@ _NEVER: Final = -(2**63)
 
 # The pipeline, job and commit of a verdict.
 _Verdict = tuple[str, str, str]
+
+
+class VerdictTimes(NamedTuple):
+    """The executions of one verdict on one branch, without infrastructure failures.
+
+    `passed_at` is when the newest pass without retries finished, `failed_at` when the newest
+    failure or pass after retries did; each is None if there is none.
+    """
+
+    branch: str
+    verdict: _Verdict
+    passed_at: int | None
+    failed_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,24 @@ def collect_evidence(seen: Iterable[tuple[str, Observation]]) -> dict[str, Branc
             newest = passed.setdefault(branch, {})
             verdict = (each.pipeline_name, each.job_name, each.commit)
             newest[verdict] = max(newest.get(verdict, _NEVER), each.at)
+    return _evidence_of(failed, passed)
+
+
+def sum_verdicts(verdicts: Iterable[VerdictTimes]) -> dict[str, BranchEvidence]:
+    """Sum the verdicts of one test up by branch; the same as `collect_evidence` of the results."""
+    failed: dict[str, int] = {}
+    passed: dict[str, dict[_Verdict, int]] = {}
+    for branch, verdict, passed_at, failed_at in verdicts:
+        if failed_at is not None:
+            failed[branch] = max(failed.get(branch, _NEVER), failed_at)
+        if passed_at is not None:
+            passed.setdefault(branch, {})[verdict] = passed_at
+    return _evidence_of(failed, passed)
+
+
+def _evidence_of(
+    failed: Mapping[str, int], passed: Mapping[str, Mapping[_Verdict, int]]
+) -> dict[str, BranchEvidence]:
     return {
         branch: BranchEvidence(failed.get(branch, _NEVER), _newest(passed.get(branch, {})))
         for branch in failed.keys() | passed.keys()

@@ -21,11 +21,6 @@ _OF_EXECUTION: Final = (
 )
 _COLUMNS: Final = f"i.pipeline_name, i.job_name, {_OF_RUN}, {_OF_EXECUTION}"
 _JOINED: Final = "JOIN runs r ON r.id = e.run JOIN identities i ON i.id = e.identity"
-_WITH_BRANCH: Final = (
-    f"SELECT {_COLUMNS}, e.identity, e.branch, b.name FROM executions e {_JOINED}"
-    " JOIN branches b ON b.id = e.branch"
-)
-
 _UNMERGED: Final = (
     f"SELECT u.test, e.identity, e.branch, b.name, {_COLUMNS} FROM json_each(?) j"
     " CROSS JOIN unmerged u ON u.test = j.value CROSS JOIN executions e ON e.id = u.execution"
@@ -129,16 +124,6 @@ def read_on_branch(
     return _observations_of(rows)
 
 
-def read_since(connection: sqlite3.Connection, test: int, since: int) -> Iterator[OnBranch]:
-    """Yield the executions of a test on every branch that finished at `since` or later."""
-    rows = connection.execute(
-        f"{_WITH_BRANCH} WHERE e.identity IN (SELECT id FROM identities WHERE test = ?)"
-        " AND e.finished_at >= ?",
-        (test, since),
-    )
-    return map(_on_branch, rows)
-
-
 def read_unmerged(
     connection: sqlite3.Connection, tests: Sequence[int]
 ) -> Iterator[tuple[int, OnBranch]]:
@@ -148,12 +133,6 @@ def read_unmerged(
     for test, identity, branch_row, branch, *columns in connection.execute(_UNMERGED, (given,)):
         observation = _observe_joined(columns, metadata, pulls)
         yield test, OnBranch(observation, identity, branch_row, branch)
-
-
-def _on_branch(row: tuple[Any, ...]) -> OnBranch:
-    *columns, identity, branch_row, branch = row
-    (observation,) = _observations_of([columns])
-    return OnBranch(observation, identity, branch_row, branch)
 
 
 def _observations_of(rows: Iterable[Sequence[Any]]) -> list[Observation]:

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from indexing.health.recovery import (
     BranchEvidence,
     Recovery,
+    VerdictTimes,
     collect_evidence,
     select_branches,
+    sum_verdicts,
 )
 from indexing.health.rollup_text import read_recovery, write_recovery
+from indexing.models.executions import Conclusion
+from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.events import read_pruned_before
-from indexing.store.sqlite.observations import OnBranch, read_since
+from indexing.store.sqlite.observations import OnBranch
 from indexing.store.sqlite.stored_tests import InForce, read_in_force
+
+_PASSED: Final = f"e.conclusion = {CONCLUSION_NUMBERS[Conclusion.PASSED]} AND NOT e.needed_retries"
+_VERDICTS: Final = (
+    "SELECT b.name, i.pipeline_name, i.job_name, r.commit_sha,"
+    f" max(e.finished_at) FILTER (WHERE {_PASSED}),"
+    f" max(e.finished_at) FILTER (WHERE NOT ({_PASSED}))"
+    " FROM executions e JOIN runs r ON r.id = e.run JOIN identities i ON i.id = e.identity"
+    " JOIN branches b ON b.id = e.branch"
+    " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?) AND e.finished_at >= ?"
+    f" AND e.conclusion != {CONCLUSION_NUMBERS[Conclusion.SKIPPED]}"
+    " AND NOT r.infrastructure_failure GROUP BY e.branch, e.identity, r.commit_sha"
+)
 
 
 def judge_new_quarantine(connection: sqlite3.Connection, test: int, branch: str | None) -> None:
@@ -43,7 +60,7 @@ def update_recovery(
     if unknown:
         pruned_before = read_pruned_before(connection)
         since = min(each.created_at for each in unknown)
-        of_all = _collect(read_since(connection, test, since))
+        of_all = sum_verdicts(_read_verdicts(connection, test, since))
     for quarantine_id, pattern, created_at, text in quarantines:
         known = new is not None and text is not None
         before = Recovery() if text is None else read_recovery(text)
@@ -57,6 +74,15 @@ def update_recovery(
                 "UPDATE quarantines SET is_recovered = ?, recovery = ? WHERE id = ?",
                 (recovery.is_recovered, write_recovery(recovery), quarantine_id),
             )
+
+
+def _read_verdicts(connection: sqlite3.Connection, test: int, since: int) -> Iterator[VerdictTimes]:
+    """Yield the verdicts of a test on every branch, by executions since then.
+
+    SQLite sums them up, because a test may have tens of thousands of them.
+    """
+    for branch, *verdict, passed_at, failed_at in connection.execute(_VERDICTS, (test, since)):
+        yield VerdictTimes(branch, tuple(verdict), passed_at, failed_at)
 
 
 def _collect(seen: Iterable[OnBranch]) -> dict[str, BranchEvidence]:

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.health.observations import Observation
-from indexing.health.recovery import Recovery, collect_evidence, select_branches
+from indexing.health.recovery import (
+    Recovery,
+    VerdictTimes,
+    collect_evidence,
+    select_branches,
+    sum_verdicts,
+)
 from indexing.health.thresholds import RECOVERY_VERDICTS
 from indexing.models.executions import Conclusion
 from indexing.models.quarantines import covers_branch
@@ -76,6 +82,24 @@ def test_it_is_that_of_each_execution_on_a_covered_branch(
         recovery = recovery.merge(select_branches(collect_evidence(found), pattern), since)
     expected = judge_one_by_one(stored + new, pattern, since)
     assert (recovery.has_failed, recovery.is_recovered) == expected
+
+
+@given(executions, patterns, st.integers(0, 9))
+def test_it_is_the_same_by_the_times_of_verdicts(
+    found: list[Seen], pattern: str | None, since: int
+) -> None:
+    times: dict[tuple[str, str], dict[bool, int]] = {}
+    for branch, each in found:
+        if not each.infrastructure_failure and each.conclusion is not SKIPPED:
+            of_verdict = times.setdefault((branch, each.commit), {})
+            is_failure = each.conclusion is FAILED or each.needed_retries
+            of_verdict[is_failure] = max(of_verdict.get(is_failure, 0), each.at)
+    evidence = sum_verdicts(
+        VerdictTimes(branch, ("ci", "unit", commit), newest.get(False), newest.get(True))
+        for (branch, commit), newest in times.items()
+    )
+    expected = Recovery().merge(select_branches(collect_evidence(found), pattern), since)
+    assert Recovery().merge(select_branches(evidence, pattern), since) == expected
 
 
 def test_executions_are_not_counted_again_for_each_quarantine() -> None:

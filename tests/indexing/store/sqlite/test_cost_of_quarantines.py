@@ -5,12 +5,37 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store import open_store
 from indexing.store.sqlite import quarantines
 from tests.builders import NOON, WIDGETS, after
 from tests.contracts.quarantining import add, load
+
+
+async def test_a_new_quarantine_takes_a_row_for_each_verdict(tmp_path: Path) -> None:
+    rows = {}
+    for repeated in (1, 20):
+        folder = tmp_path / str(repeated)
+        store = await open_store(folder)
+        await store.ensure_repository(WIDGETS)
+        for number in range(repeated):
+            for commit in range(10):
+                await load(store, "PS", at=1 + number, commit=str(commit))
+        await store.close()
+        with closing(sqlite3.connect(folder / "mergewatch.db")) as connection:
+            rows[repeated] = 0
+
+            def count(_: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+                rows[repeated] += 1  # noqa: B023 - called in this iteration only
+                return row
+
+            connection.row_factory = count
+            request = QuarantineRequest("t", "flaps", "main")
+            quarantine, _ = quarantines.add_quarantine(connection, WIDGETS, request, NOON)
+        assert quarantine.is_recovered
+    assert rows[1] == rows[20]
 
 
 async def test_a_new_reason_reads_no_executions(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from aiohttp import HttpVersion11
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.web import BaseRequest, StreamResponse
+from aiohttp.payload import Payload
+from aiohttp.web import BaseRequest, Response, StreamResponse
 from multidict import CIMultiDict
 
 from service.http.query_string import IGNORED_HEADER
@@ -26,6 +27,11 @@ PRIVATE: Final[Mapping[str, str]] = {
     "Cache-Control": "private, no-cache",
     "Vary": "Authorization",
 }
+
+# A longer body is sent in pieces, each once the client has read most of those before it. A whole
+# response would be copied, once for each client, and hold up the event loop while it is sent.
+SHORT_BODY_BYTES: Final = 64 * 1024
+_PIECE_BYTES: Final = 64 * 1024
 
 # Names and values of header fields, in their order.
 Fields = Sequence[tuple[str, str]]
@@ -174,11 +180,50 @@ class RawResponse(StreamResponse):
         if self._writer is None or data:
             raise RuntimeError("a raw response is prepared first, and has its body already")
         end = "" if self._stays else "Connection: close\r\n"
-        text = write_whole(self._head, end + _fields(self.headers), self._content)
+        fields = end + _fields(self.headers)
+        if len(self._content) > SHORT_BODY_BYTES:
+            await self._writer.write(write_whole(self._head, fields, b""))
+            await _write_pieces(self._writer, self._content)
+            await self._writer.write_eof()
+            return
+        text = write_whole(self._head, fields, self._content)
         if self.write_later is None or not self._stays:
             await self._writer.write_eof(text)
         else:
             self.write_later(text)
+
+
+async def _write_pieces(writer: AbstractStreamWriter, body: bytes) -> None:
+    content = memoryview(body)
+    for start in range(0, len(content), _PIECE_BYTES):
+        # It waits only for a client that reads more slowly than this process writes.
+        await writer.write(content[start : start + _PIECE_BYTES])
+        await asyncio.sleep(0)
+
+
+class Pieces(Payload):
+    """A long body that aiohttp's own response sends in pieces, without copying it."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body)
+        self._size = len(body)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return str(self._value, encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        await _write_pieces(writer, self._value)
+
+
+def body_of(response: RawResponse | Response) -> bytes:
+    """Return the body of a response, as far as it is in memory."""
+    body = response.content if isinstance(response, RawResponse) else response.body
+    return body if isinstance(body, bytes) else b""
+
+
+def is_long(response: RawResponse | Response) -> bool:
+    """Whether the body of a response is too long to be sent at once."""
+    return len(body_of(response)) > SHORT_BODY_BYTES
 
 
 def write_whole(head: bytes, fields: str, body: bytes) -> bytes:

@@ -29,7 +29,7 @@ from indexing.fairness import current_tenant
 from indexing.lru import Lru
 from service.http import unparsed
 from service.http.known_fields import KNOWN_FIELDS, KnownFields
-from service.http.raw_response import RawResponse, write_whole
+from service.http.raw_response import SHORT_BODY_BYTES, RawResponse, write_whole
 from service.http.response_headers import REQUEST_ID_HEADER
 from service.http.unparsed import KNOWN_MAX_BYTES, KNOWN_SECONDS
 from service.middleware.admission_control import has_own_queue
@@ -104,6 +104,8 @@ class RepeatedRequests:
         if cached is None:
             return None
         start, body, status = cached.write(known.if_none_match)
+        if len(body) > SHORT_BODY_BYTES:
+            return None
         text = write_whole(start, f"{REQUEST_ID_HEADER}: {self._make_request_id()}\r\n", body)
         self._cache.hits += 1
         if self._count is not None:

@@ -14,6 +14,7 @@ from service.http.raw_response import BatchedWrites
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
 from service.server.protocol import Connection
+from service.server.unsent_bodies import UnsentBodies
 
 # How many connections may wait to be accepted: a burst of CI jobs that start together.
 BACKLOG: Final = 1024
@@ -40,6 +41,7 @@ class Listener(web.BaseSite):
         "_others",
         "_repeated",
         "_socket",
+        "_unsent_bodies",
     )
 
     def __init__(
@@ -59,6 +61,7 @@ class Listener(web.BaseSite):
         self._repeated = repeated
         self._direct = direct
         self._batched_writes = BatchedWrites()
+        self._unsent_bodies = UnsentBodies()
         self._others: list[asyncio.Server] = []
 
     @property
@@ -118,6 +121,7 @@ class Listener(web.BaseSite):
             server,
             self._lifecycle,
             self._batched_writes,
+            self._unsent_bodies,
             self._repeated,
             self._direct,
             loop=loop,

@@ -15,12 +15,13 @@ from aiohttp.web import BaseRequest, RequestHandler, Response, Server, StreamRes
 
 from service.context import Lifecycle
 from service.http import problems
-from service.http.raw_response import BatchedWrites, RawResponse
+from service.http.raw_response import BatchedWrites, RawResponse, is_long
 from service.http.response_headers import RESPONSE_HEADERS, SENTINEL_HEADER
 from service.http.targets import MAX_PARSED_BYTES
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.middleware.errors import add_request_id
 from service.middleware.layer import Handler
+from service.server.unsent_bodies import UnsentBodies
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
 # clients that send a byte a minute could otherwise hold all connections.
@@ -63,6 +64,7 @@ class Connection(RequestHandler):
         "_repeated",
         "_target",
         "_unsent",
+        "_unsent_bodies",
         "_waiting",
         "_wire",
     )
@@ -72,6 +74,7 @@ class Connection(RequestHandler):
         manager: Server,
         lifecycle: Lifecycle,
         writes: BatchedWrites,
+        unsent_bodies: UnsentBodies,
         repeated: RepeatedRequests | None = None,
         direct: DirectReads[Any] | None = None,
         *,
@@ -82,6 +85,7 @@ class Connection(RequestHandler):
         self._lifecycle = lifecycle
         self._repeated = repeated
         self._batched_writes = writes
+        self._unsent_bodies = unsent_bodies
         self._direct = direct
         # The target of the current request, if it was parsed and the next one may be direct.
         self._target: Any = None
@@ -363,16 +367,18 @@ class Connection(RequestHandler):
         if self._refused_bytes is not None:
             return self._finish_refusal(request, resp, start_time)
         # A stream writes no faster than its client reads, and gives its place back once it is sent.
-        if self._paused and isinstance(resp, (RawResponse, Response)):
+        if isinstance(resp, (RawResponse, Response)) and (self._paused or is_long(resp)):
             return self._finish_later(request, resp, start_time)
         return super().finish_response(request, resp, start_time)
 
     async def _finish_later(
-        self, request: BaseRequest, resp: StreamResponse, start_time: float | None
+        self, request: BaseRequest, resp: RawResponse | Response, start_time: float | None
     ) -> tuple[StreamResponse, bool]:
-        """Send the response once the client has read enough of those before it."""
-        await self._drain_helper()
-        return await super().finish_response(request, resp, start_time)
+        """Send a long response, or once the client has read enough of those before it."""
+        with self._unsent_bodies.admit(resp) as admitted:
+            self._write_held()
+            await self._drain_helper()
+            return await super().finish_response(request, admitted, start_time)
 
     async def _finish_refusal(
         self, request: BaseRequest, resp: StreamResponse, start_time: float | None

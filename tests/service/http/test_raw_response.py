@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import pytest
+from aiohttp.http import StreamWriter
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from service.context import LIFECYCLE
-from service.http.raw_response import AnswerHeaders, write_head
+from service.http.raw_response import SHORT_BODY_BYTES, AnswerHeaders, Pieces, write_head
 from tests.service.front_door import FrontDoor, operations
 from tests.service.http.messages import ask, exchange
 
@@ -99,3 +101,21 @@ def test_the_head_of_an_answer_takes_no_line_break(text: str) -> None:
     ):
         with pytest.raises(ValueError, match="line break"):
             headers.write_head(1)
+
+
+async def test_a_long_body_is_sent_in_pieces_that_are_no_copies() -> None:
+    written: list[memoryview] = []
+
+    class Writer(StreamWriter):
+        def __init__(self) -> None:
+            pass
+
+        async def write(self, chunk: Any, *, drain: bool = True, LIMIT: int = 0) -> None:  # noqa: ARG002, N803
+            written.append(chunk)
+
+    body = b"x" * 3 * SHORT_BODY_BYTES
+    pieces = Pieces(body)
+    assert pieces.size == len(body)
+    await pieces.write(Writer())
+    assert [piece.obj is body for piece in written] == [True] * 3
+    assert b"".join(written) == body

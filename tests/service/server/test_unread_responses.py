@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
+import orjson
 import pytest
 
 from service.handlers.event_stream import EVENT_STREAMS
+from service.http import raw_response
+from service.http.raw_response import SHORT_BODY_BYTES
+from service.server import unsent_bodies
 from tests.service.front_door import LOGS, QUARANTINES, FrontDoor
 from tests.service.server.unread_responses import add_long_quarantines, stop_reading
 from tests.service.wire import Wire
@@ -21,21 +26,101 @@ pytestmark = pytest.mark.parametrize("stack", ["sqlite"], indirect=True)
 async def wire(door: FrontDoor) -> AsyncIterator[Wire]:
     """A connection of a client that does not read."""
     await add_long_quarantines(door, 400)
+    async with not_reading(door) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def not_reading(door: FrontDoor) -> AsyncIterator[Wire]:
     opened = await Wire.open(door)
     stop_reading(opened.writer, 4_096)
     yield opened
     opened.writer.transport.abort()
 
 
-async def test_a_stream_gives_back_its_place(wire: Wire) -> None:
-    streams = wire.door.app[EVENT_STREAMS]
-    wire.writer.write(wire.head(QUARANTINES) * 2)
+async def until_paused(wire: Wire) -> None:
+    """Wait until the service has written more than the client and the system take."""
     connection = wire.connection
     await until(lambda: connection._paused)
+
+
+def unsent_by(wire: Wire) -> int:
+    """How much the connection of the service holds of what it has written."""
+    transport = wire.connection.transport
+    assert transport is not None
+    return transport.get_write_buffer_size()
+
+
+async def test_a_stream_gives_back_its_place(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The stream waits behind a response that was written at once.
+    monkeypatch.setattr(raw_response, "SHORT_BODY_BYTES", 10_000_000)
+    streams = wire.door.app[EVENT_STREAMS]
+    wire.writer.write(wire.head(QUARANTINES) * 2)
+    await until_paused(wire)
     wire.writer.write(wire.head(f"{LOGS}/stream"))
     await until(lambda: streams.open == 1)
     wire.writer.transport.abort()
     await until(lambda: streams.open == 0)
+
+
+@pytest.mark.parametrize("version", [b"HTTP/1.0", b"HTTP/1.1"])
+async def test_each_client_holds_a_piece_of_a_response_that_others_get_too(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, version: bytes
+) -> None:
+    await add_long_quarantines(door, 1_000)
+    # All of them have one credential, and the response is shared.
+    monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_TENANT", 10_000_000)
+    async with AsyncExitStack() as opened:
+        wires = [await opened.enter_async_context(not_reading(door)) for _ in range(6)]
+        for wire in wires:
+            # The same bytes again, which need no parser.
+            wire.writer.write(wire.head(QUARANTINES).replace(b"HTTP/1.1", version))
+            await until_paused(wire)
+        sizes = [unsent_by(wire) for wire in wires]
+        assert max(sizes) <= 3 * SHORT_BODY_BYTES
+        held = wires[0].connection._unsent_bodies
+        assert 8_000_000 < held.size < 10_000_000
+    await until(lambda: held.size == 0)
+
+
+async def test_long_responses_that_are_not_read_are_limited(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_long_quarantines(door, 1_000)
+    monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_TENANT", 12_000_000)
+    reading = await Wire.open(door)
+    # From now on, the credential is known.
+    assert (await reading.ask(reading.head(LOGS)))[0] == 200
+    target = f"{QUARANTINES}?source=manual"
+    async with not_reading(door) as wire:
+        wire.writer.write(wire.head(QUARANTINES))
+        await until_paused(wire)
+        status, fields, body = await reading.ask(reading.head(target))
+        assert (status, fields["retry-after"]) == (429, "5")
+        assert fields["content-type"] == "application/problem+json"
+        assert fields["x-request-id"]
+        assert b"too many long responses" in body
+        # A short one is no matter, on the same connection.
+        assert (await reading.ask(reading.head(LOGS)))[0] == 200
+    await until(lambda: reading.connection._unsent_bodies.size == 0)
+    # One alone may be of any length.
+    monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_TENANT", 1_000)
+    assert (await reading.ask(reading.head(target)))[0] == 200
+    await reading.close()
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_a_long_response_arrives_whole(door: FrontDoor, version: str) -> None:
+    await add_long_quarantines(door, 400)
+    wire = await Wire.open(door)
+    head = wire.head(QUARANTINES, "Connection: keep-alive").replace(
+        b"HTTP/1.1", b"HTTP/" + version.encode()
+    )
+    wire.writer.write(head * 3)
+    bodies = [(await wire.read())[2] for _ in range(3)]
+    assert bodies[0] == bodies[1] == bodies[2]
+    assert len(orjson.loads(bodies[0])["quarantined_tests"]) == 400
+    await wire.close()
 
 
 async def test_the_end_of_a_process_waits_for_such_a_client_once(wire: Wire) -> None:

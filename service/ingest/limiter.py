@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Coroutine, Hashable
+from collections.abc import AsyncIterator, Collection, Coroutine, Hashable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
 from indexing.fairness import FairSemaphore, acquire_within, current_tenant
-from indexing.ingest.compression import inflate_small_gzip
+from indexing.ingest.compression import GZIP_MAGIC, inflate_small_gzip
 from service.http import problems
 from service.http.sender import SENDER
 from service.ingest.body_workers.pool import WorkerPool
@@ -137,6 +137,8 @@ class RequestBodyLimiter:
                 if held > max_bytes:
                     raise _body_too_large(max_bytes)
                 self._check_held(sender, held)
+            if not packed:
+                _check_unpacked(pieces)
             content = _find_small_content(pieces, held, packed=packed)
             if content is None and max_bytes <= SMALL_BODY_BYTES:
                 raise _body_too_large(max_bytes)
@@ -208,11 +210,21 @@ def _check_packing(request: web.Request) -> bool:
         return False
     if packing in _GZIP_NAMES:
         return True
+    raise _wrong_encoding("the Content-Encoding of the request body must be gzip or identity")
+
+
+def _check_unpacked(pieces: Sequence[bytes]) -> None:
+    # Read as lines, the packed bytes would be refused one by one, in a response that succeeds. Text
+    # and protobuf never begin so.
+    if b"".join(pieces[: len(GZIP_MAGIC)]).startswith(GZIP_MAGIC):
+        raise _wrong_encoding(
+            "the request body is gzip, so its Content-Encoding must be gzip, not identity"
+        )
+
+
+def _wrong_encoding(detail: str) -> problems.Problem:
     # RFC 9110, section 15.5.16: the response names the encodings that are accepted.
-    raise problems.unsupported(
-        "the Content-Encoding of the request body must be gzip or identity",
-        {"Accept-Encoding": "gzip, identity"},
-    )
+    return problems.unsupported(detail, {"Accept-Encoding": "gzip, identity"})
 
 
 def _check_transfer(request: web.Request) -> None:

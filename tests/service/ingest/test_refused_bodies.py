@@ -86,6 +86,18 @@ async def test_a_body_that_cannot_be_read_is_refused_with_the_reason(
     assert reason in answer.json["detail"]
 
 
+@pytest.mark.parametrize(("target", "kind"), [(LOGS, "text/plain"), (TRACES, PROTOBUF)])
+@pytest.mark.parametrize("packing", ["", "identity"])
+async def test_a_packed_body_that_is_not_called_packed_is_refused(
+    shared_open: FrontDoor, target: str, kind: str, packing: str
+) -> None:
+    packed = gzip.compress(b"{}\n" * 3)
+    answer = await shared_open.post(target, packed, kind, Content_Encoding=packing)
+    assert_refused(answer, 415)
+    assert "its Content-Encoding must be gzip" in answer.json["detail"]
+    assert answer.headers["Accept-Encoding"] == "gzip, identity"
+
+
 @pytest.mark.parametrize("target", [TRACES, LOGS])
 async def test_a_body_that_unpacks_too_large_is_refused(
     shared_open: FrontDoor, target: str

@@ -180,7 +180,7 @@ class Quarantine(TypedDict):
 
 
 class AddedQuarantine(TypedDict):
-    """The id of a quarantine; has `warning` if the service knows no result of the test."""
+    """The id of a quarantine; has `warning` if the request looks like a mistake."""
 
     id: str
     warning: NotRequired[str]

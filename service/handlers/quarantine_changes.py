@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 from aiohttp import web
@@ -29,6 +30,7 @@ from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.path_params import QUARANTINE_ID
+from service.http.query_string import name_ignored
 from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
 from service.middleware.response_cache import respond_uncached
 from service.pagination.sort_keys import QUARANTINE_CHANGE_KEYS
@@ -41,6 +43,7 @@ LIST: Final = ListEndpoint(LIST_QUARANTINE_CHANGES, QUARANTINE_CHANGE_KEYS)
 
 _BODY: Final = QuarantineBody()
 _ADDED: Final = AddedQuarantineAnswer()
+_UNKNOWN_TEST: Final = "no result of this test is known; check the spelling of its name"
 _encode_page: Final = compile_encoder(QuarantineChangesAnswer)
 
 
@@ -84,8 +87,8 @@ async def add_decoded_quarantine(request: web.Request, value: Any) -> web.Respon
     test_id = derive_test_id(repository, wanted.test_name)
     is_known = await context.reader.get_test(repository, test_id) is not None
     answer: dict[str, Any] = {"id": quarantine.key.id}
-    if not is_known:
-        answer["warning"] = "no result of this test is known; check the spelling of its name"
+    if warnings := [*_warn_of_unknown(value), *(() if is_known else (_UNKNOWN_TEST,))]:
+        answer["warning"] = "; ".join(warnings)
     place = f"{request.rel_url.raw_path.rstrip('/')}/{quarantine.key.id}"
     return web.Response(
         status=201 if is_new else 200,
@@ -132,6 +135,12 @@ def _check(value: Any, now: datetime) -> QuarantineRequest:
     if errors:
         raise problems.invalid(errors)
     return QuarantineRequest(**members)
+
+
+def _warn_of_unknown(value: Mapping[str, Any]) -> Iterator[str]:
+    # A misspelled `expires_at` makes a quarantine that never ends.
+    if named := name_ignored([quote(name) for name in value.keys() - _BODY.fields.keys()]):
+        yield f"members of the body that are not known have no effect: {named}"
 
 
 def _actor_of(principal: Principal) -> Actor:

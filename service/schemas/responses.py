@@ -233,7 +233,7 @@ class TestStatePageAnswer(PageAnswer):
 
 
 class AddedQuarantineAnswer(AnswerSchema):
-    """A quarantine in force; `warning` is present if no result of the test is known."""
+    """A quarantine in force; `warning` is present if the request looks like a mistake."""
 
     id = fields.UUID(required=True)
     warning = fields.String()

@@ -62,6 +62,18 @@ async def test_an_unknown_test_is_accepted_with_a_warning(door: FrontDoor, key: 
     assert (added.status, [*added.json]) == (201, ["id", "warning"])
 
 
+async def test_members_without_effect_are_accepted_with_a_warning_that_names_them(
+    door: FrontDoor, key: str
+) -> None:
+    body = {"test_name": "a", "reason": "flaps"}
+    plain = (await post(door, key, **body)).json["warning"]
+    added = await post(door, key, **body, expires="2027-01-31", **{"é 1": None, "x" * 100: 1})
+    assert added.status == 200
+    assert added.json["warning"] == (
+        f"members of the body that are not known have no effect: %C3%A9%201, expires, *; {plain}"
+    )
+
+
 async def test_changes_name_the_key_that_made_them(door: FrontDoor, key: str) -> None:
     added = await post(door, key, test_name="t", reason="flaps")
     door.clock.now = after(minutes=1)

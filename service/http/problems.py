@@ -96,9 +96,13 @@ def missing_repository() -> Problem:
     )
 
 
-def missing_scope() -> Problem:
-    """Refuse a key that covers the repository, but whose scope does not cover the operation."""
-    return Problem(403, "the scope of this key does not cover this operation")
+def missing_scope(scope: str, *needed: str) -> Problem:
+    """Refuse a credential of this scope that covers the repository, but not the operation."""
+    *others, last = needed
+    either = f"{', '.join(others)} or {last}" if others else last
+    return Problem(
+        403, f"the scope {scope} does not cover this operation, which needs the scope {either}"
+    )
 
 
 def not_found(what: str) -> Problem:

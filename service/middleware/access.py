@@ -311,7 +311,7 @@ def _authorize_for_one(route: Route) -> RouteLayer:
             if found is None:
                 raise problems.not_found("repository")
             if not allowed:
-                raise problems.missing_scope()
+                raise _missing_scope(principal, route)
             if takes_body:
                 request.app[ADMISSION_CONTROL].release_slot(request)
             request[REPOSITORY] = found
@@ -336,12 +336,17 @@ def _authorize_for_owner(route: Route) -> RouteLayer:
             if not covered:
                 raise problems.not_found("owner")
             if route.operation not in OPERATIONS[principal.scope]:
-                raise problems.missing_scope()
+                raise _missing_scope(principal, route)
             return await handler(request)
 
         return answer
 
     return around
+
+
+def _missing_scope(principal: Principal, route: Route) -> problems.Problem:
+    needed = [scope for scope, covered in OPERATIONS.items() if route.operation in covered]
+    return problems.missing_scope(principal.scope, *needed)
 
 
 def _require_repository(requested: Requested) -> RepositoryName:

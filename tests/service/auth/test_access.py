@@ -135,6 +135,20 @@ async def test_a_scope_opens_its_own_operations(
     assert (answer.status != 403) == allowed
 
 
+async def test_a_missing_scope_is_named_with_those_that_would_do(shared_door: FrontDoor) -> None:
+    events, quarantines = operations()["events"], operations()["quarantines"]
+    sender, reader = await shared_door.new_key(Scope.INGEST), await shared_door.new_key()
+    refused = await shared_door.get(events, key=sender)
+    assert refused.json["detail"] == (
+        "the scope ingest does not cover this operation, which needs the scope"
+        " read, quarantine or admin"
+    )
+    refused = await shared_door.post(quarantines, b"{}", "application/json", key=reader)
+    assert refused.json["detail"] == (
+        "the scope read does not cover this operation, which needs the scope quarantine or admin"
+    )
+
+
 async def test_a_missing_scope_does_not_reveal_a_hidden_repository(
     shared_door: FrontDoor,
 ) -> None:

@@ -64,11 +64,12 @@ from service.schemas.responses import (
 OPENAPI_VERSION: Final = "3.1.0"
 
 _BINARY: Final = {"type": "string", "format": "binary"}
+_OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 # The schema of each media type that a request body may have.
 _BODIES: Final[Mapping[str, Mapping[str, Any]]] = {
     **{kind: {"type": "string"} for kind in EVENT_MEDIA_TYPES},
     PROTOBUF: _BINARY,
-    JSON: {"type": "object", "properties": {"resourceSpans": {"type": "array"}}},
+    JSON: {"type": "object", "properties": {"resourceSpans": _OBJECTS}},
 }
 
 _ANSWERS: Final[Mapping[str, type[Schema]]] = {
@@ -170,6 +171,10 @@ _HEADERS: Final[Mapping[str, Any]] = {
         "description": "How many seconds to wait before a retry.",
         "required": True,
         "schema": {"type": "string", "pattern": "^[0-9]+$"},
+    },
+    "Accept-Encoding": {
+        "description": "The encodings that are accepted, if that of the body is not.",
+        "schema": {"type": "string"},
     },
 }
 
@@ -351,6 +356,7 @@ def _problems(statuses: Sequence[int]) -> dict[str, Any]:
             [
                 *(_BEFORE if status in _BEFORE_CREDENTIAL else _EVERYWHERE),
                 *(["Retry-After"] if status in _WITH_RETRY_AFTER else []),
+                *(["Accept-Encoding"] if status == 415 else []),
             ],
         )
         for status in statuses

@@ -19,7 +19,7 @@ from indexing.models.quarantines import Actor, ActorKind
 from indexing.models.tests import IdentityKey, TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.output import confirm, visible
+from service.cli.output import confirm, counted, visible
 from service.schemas.limits import check_stored_glob
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def confirm_names(action: str, names: Sequence[str], noun: str, *, yes: bool) ->
     if len(names) > _SHOWN_NAMES:
         click.echo(f"  and {len(names) - _SHOWN_NAMES:,} more", err=True)
     if not yes:
-        confirm(f"{action} {len(names):,} {noun}?")
+        confirm(f"{action} {counted(len(names), noun)}?")
 
 
 async def run_some_at_once(

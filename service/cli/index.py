@@ -15,7 +15,7 @@ from indexing.pruning import PruneRun
 from indexing.store import StoreVersions, create_lost_parts, name_backend, recorded_prune
 from indexing.store.interface import PruneCount, Store, StoreStatus
 from service.cli.copies import backup, restore
-from service.cli.output import judging_steps, progress_meters
+from service.cli.output import counted, judging_steps, progress_meters
 from service.cli.running import require_store, with_existing_store, with_store
 from service.cli.status import print_status
 from service.config.settings import Settings, load_settings
@@ -57,7 +57,7 @@ def rebuild() -> None:
     with progress_meters() as meters:
         judged = judging_steps(meters)
         count = with_existing_store(lambda store: store.rebuild(utc_now(), judged))
-    click.echo(f"rebuilt {count} tests", err=True)
+    click.echo(f"rebuilt {counted(count, 'test')}", err=True)
 
 
 @index.command()
@@ -84,7 +84,8 @@ def prune(run_id: str | None) -> None:
             )
 
     count = with_existing_store(drop, settings)
-    click.echo(f"dropped {count.events} events and {count.executions} executions", err=True)
+    events, executions = counted(count.events, "event"), counted(count.executions, "execution")
+    click.echo(f"dropped {events} and {executions}", err=True)
 
 
 def _prune_for_service(settings: Settings, run_id: str) -> None:

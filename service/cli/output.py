@@ -46,6 +46,11 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun, which takes an `s` in the plural."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_moment(moment: datetime | None) -> str:
     return "-" if moment is None else format_timestamp(moment)
 

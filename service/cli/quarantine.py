@@ -90,7 +90,7 @@ def add(
         return
     glob = read_glob(test_glob or "")
     names = with_existing_store(partial(find_tests, repository=repository, glob=glob))
-    confirm_names("quarantine", names, "tests", yes=yes)
+    confirm_names("quarantine", names, "test", yes=yes)
 
     async def add_all(store: Store) -> None:
         for name in names:
@@ -138,7 +138,7 @@ def remove(
             for row in with_existing_store(_read_all(repository))
             if matches(pattern, row.test_name)
         ]
-        confirm_names("end", [row.test_name for row in rows], "quarantines", yes=yes)
+        confirm_names("end", [row.test_name for row in rows], "quarantine", yes=yes)
         chosen = [row.key.id for row in rows]
 
     async def end_one(store: Store, each: uuid.UUID) -> tuple[uuid.UUID, bool]:

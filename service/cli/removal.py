@@ -13,7 +13,7 @@ from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.models.selections import ExecutionSelection, SelectionExtent
 from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount, Store
-from service.cli.output import confirm, format_moment, judging_steps, progress_meters
+from service.cli.output import confirm, counted, format_moment, judging_steps, progress_meters
 from service.cli.parameters import STORED_NAME, optional_repository_option, repository_option
 from service.cli.running import with_existing_store
 
@@ -77,7 +77,7 @@ def undo(
         with progress_meters() as meters:
             return await store.remove_executions(selection, moment, judging_steps(meters))
 
-    click.echo(f"removed {with_existing_store(remove)} results", err=True)
+    click.echo(f"removed {counted(with_existing_store(remove), 'result')}", err=True)
 
 
 @click.command()
@@ -102,8 +102,8 @@ def forget(repository: RepositoryName, test: str, yes: bool) -> None:
         going = sum(row.source is QuarantineSource.AUTO for row in quarantines)
         extent = await store.measure_executions(selection)
         return (
-            f"{_describe(extent)}, {going} automatic quarantines;"
-            f" {len(quarantines) - going} manual quarantines are kept"
+            f"{_describe(extent)}, {counted(going, 'automatic quarantine')};"
+            f" to be kept: {counted(len(quarantines) - going, 'manual quarantine')}"
         )
 
     found = with_existing_store(describe)
@@ -117,11 +117,13 @@ def forget(repository: RepositoryName, test: str, yes: bool) -> None:
             return await store.forget_test(repository, test, moment, judging_steps(meters))
 
     count = with_existing_store(remove)
-    click.echo(f"forgot {count.tests} test and {count.executions} results", err=True)
+    tests, results = counted(count.tests, "test"), counted(count.executions, "result")
+    click.echo(f"forgot {tests} and {results}", err=True)
 
 
 def _describe(extent: SelectionExtent) -> str:
-    text = f"to be removed: {extent.executions} results of {extent.tests} tests"
+    results, tests = counted(extent.executions, "result"), counted(extent.tests, "test")
+    text = f"to be removed: {results} of {tests}"
     if extent.executions:
         text += f", from {format_moment(extent.oldest)} to {format_moment(extent.newest)}"
     if extent.bounds:

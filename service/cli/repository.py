@@ -17,7 +17,7 @@ from indexing.models.repositories import (
 from indexing.names import RepositoryName
 from indexing.owners.rules import check_rules, read_rules
 from indexing.store.interface import Store
-from service.cli.output import judging_steps, print_table, progress_meters, visible
+from service.cli.output import counted, judging_steps, print_table, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
 from service.cli.remote.repositories import health
 from service.cli.running import with_existing_store, with_store
@@ -109,7 +109,7 @@ def set_repository(
         )
     if code_owners is not None:
         count = len([*read_rules(code_owners)])
-        click.echo(f"stored {count:,} rule{'' if count == 1 else 's'} of code owners", err=True)
+        click.echo(f"stored {counted(count, 'rule')} of code owners", err=True)
 
 
 @repository.command()
@@ -160,7 +160,7 @@ def _show(found: Repository) -> None:
         "flaky detection": _switch(on=found.flaky_detection),
         "auto-quarantine": _switch(on=found.auto_quarantine),
         "ignore broken on default branch": _switch(on=found.ignore_broken_on_default_branch),
-        "quarantine after": f"{found.quarantine_after} days",
+        "quarantine after": counted(found.quarantine_after, "day"),
     }
     width = max(map(len, shown))
     for name, value in shown.items():

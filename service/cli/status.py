@@ -10,6 +10,7 @@ import orjson
 
 from indexing.pruning import PruneRun
 from indexing.timestamps import format_timestamp
+from service.cli.output import counted
 
 
 def print_status(values: Mapping[str, Any], *, as_json: bool) -> None:
@@ -42,5 +43,5 @@ def _describe(run: PruneRun | None) -> str:
         return f"{began}, not ended"
     return (
         f"{began}, ended {format_timestamp(run.ended_at)},"
-        f" removed {run.events} events and {run.executions} executions"
+        f" removed {counted(run.events, 'event')} and {counted(run.executions, 'execution')}"
     )

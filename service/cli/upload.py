@@ -18,7 +18,7 @@ from indexing.otlp.encoding import EncodedBatch, encode_executions, fits_a_span
 from indexing.store.interface import ExecutionCount, Steps
 from mergewatch.client import AsyncClient, ClientError, ProblemError
 from mergewatch.client.transport import Sleep
-from service.cli.output import visible
+from service.cli.output import counted, visible
 
 _SHOWN_NAME_LENGTH: Final = 500
 
@@ -84,7 +84,7 @@ class Uploader:
         if len(sendable) < len(executions):
             unfit = next(execution for execution in executions if not fits_a_span(execution))
             self._refuse(
-                f"{len(executions) - len(sendable)} results, the first of"
+                f"{counted(len(executions) - len(sendable), 'result')}, the first of"
                 f" {unfit.test_name[:_SHOWN_NAME_LENGTH]}: a span cannot end in the year"
                 f" {unfit.finished_at.year}"
             )
@@ -94,7 +94,7 @@ class Uploader:
             rejected = min(max(rejected, 0), batch.spans)
             accepted += batch.spans - rejected
             if rejected:
-                self._refuse(f"{rejected} results, by the service: {reason}")
+                self._refuse(f"{counted(rejected, 'result')}, by the service: {reason}")
         return accepted
 
     async def _send(self, repository: RepositoryName, batch: EncodedBatch) -> tuple[int, str]:

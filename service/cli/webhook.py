@@ -12,7 +12,7 @@ from indexing.clocks import utc_now
 from indexing.models.notifications import OutboxCount, Webhook, WebhookFormat
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.output import format_moment, print_table
+from service.cli.output import counted, format_moment, print_table
 from service.cli.parameters import REPOSITORY, SECRET, WEBHOOK_URL, repository_option
 from service.cli.running import with_existing_store, with_store
 from service.config.reach import Reach
@@ -106,7 +106,8 @@ def retry(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
         await _find(store, repository, webhook_id)
         return await store.retry_dead(webhook_id, utc_now())
 
-    click.echo(f"{with_existing_store(revive)} notifications wait again", err=True)
+    count = with_existing_store(revive)
+    click.echo(f"queued again: {counted(count, 'notification')}", err=True)
 
 
 @webhook.command()

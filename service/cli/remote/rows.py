@@ -17,7 +17,7 @@ from rich.text import Text
 
 from indexing.events.json_text import encode
 from mergewatch.client.rows import Rows
-from service.cli.output import print_table, visible
+from service.cli.output import counted, print_table, visible
 
 T = TypeVar("T")
 
@@ -131,4 +131,4 @@ def _is_terminal() -> bool:
 def say_if_more(*, has_more: bool, count: int) -> None:
     """Print a note on standard error if the table is cut off."""
     if has_more:
-        click.echo(f"the first {count:,} rows; --limit shows more", err=True)
+        click.echo(f"the first {counted(count, 'row')}; --limit shows more", err=True)

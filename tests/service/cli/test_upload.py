@@ -77,7 +77,7 @@ async def test_what_the_service_rejects_is_refused_in_its_words(receiver: Receiv
     receiver.answers = [reject_one]
     upload = Upload()
     assert await upload.send(receiver.url) == ExecutionCount(1, 0)
-    assert upload.refused == ["1 results, by the service: no name; \u2026"]
+    assert upload.refused == ["1 result, by the service: no name; \u2026"]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ async def test_results_that_no_span_can_represent_are_refused_and_the_rest_is_se
         results = {RUN: [*late, *make_executions(RUN, RESULTS)]}
         count = await sink.write_results(WIDGETS, results)
     assert count == ExecutionCount(2, 0)
-    assert "1 results" in refused[0]
+    assert "1 result," in refused[0]
     assert "year 9999" in refused[0]
 
 

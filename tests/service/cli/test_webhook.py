@@ -93,7 +93,7 @@ def test_dead_letters_wait_again(command: Command, files: Path) -> None:
     asyncio.run(bury())
     here = ("--repository", "acme/widgets")
     assert command("webhook", "list").output.split()[-1] == "1"
-    assert "1 notifications" in command("webhook", "retry", *here, webhook).stderr
+    assert "again: 1 notification\n" in command("webhook", "retry", *here, webhook).stderr
     assert command("webhook", "list").output.split()[-1] == "0"
 
 

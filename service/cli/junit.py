@@ -34,6 +34,7 @@ from service.cli.report_options import (
 )
 from service.cli.running import with_store
 from service.cli.upload import open_upload
+from service.cli.waiting import wait_aloud
 from service.config.settings import Settings, load_settings
 
 
@@ -106,7 +107,8 @@ async def _upload(
     url: str, token: str, requests: Sequence[ReportRequest | Refusal], display: _Display
 ) -> IngestCount:
     click.echo(f"uploading to {url}", err=True)
-    async with open_upload(url, token, refuse=display.refusals.show) as sink:
+    refuse = display.refusals.show
+    async with open_upload(url, token, refuse=refuse, sleep=wait_aloud) as sink:
         return await _ingest(sink, requests, display)
 
 

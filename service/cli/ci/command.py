@@ -34,6 +34,7 @@ from service.cli.report_options import (
 )
 from service.cli.running import with_store
 from service.cli.upload import Uploader, UploadError
+from service.cli.waiting import wait_aloud
 from service.config.settings import load_settings
 
 # A function that reads the quarantines of a branch, as a map from test name to reason.
@@ -205,7 +206,7 @@ class _JobCheck:
 async def _run_remotely(
     check: _JobCheck, url: str, token: str, repository: RepositoryName, target: str, seconds: float
 ) -> Decision:
-    async with AsyncClient(url, token) as client:
+    async with AsyncClient(url, token, sleep=wait_aloud) as client:
 
         async def read() -> Mapping[str, str]:
             try:

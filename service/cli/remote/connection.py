@@ -12,6 +12,7 @@ from mergewatch.client import AsyncClient, ClientError, ProblemError
 from mergewatch.client.errors import FieldError
 from service.cli.commands import INTERRUPTED
 from service.cli.output import visible
+from service.cli.waiting import wait_aloud
 from service.config.settings import load_settings
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ def with_service(
     url, token = settings.url, settings.token
 
     async def run() -> T:
-        async with AsyncClient(url, token, sleep=_wait) as client:
+        async with AsyncClient(url, token, sleep=wait_aloud) as client:
             return await work(client)
 
     try:
@@ -53,11 +54,6 @@ def with_service(
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
-
-
-async def _wait(seconds: float) -> None:
-    click.echo(f"the service is unavailable or busy; trying again in {seconds:g} s", err=True)
-    await asyncio.sleep(seconds)
 
 
 def _name_option(detail: str, options: Mapping[str, str]) -> str:

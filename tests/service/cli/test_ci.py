@@ -13,12 +13,13 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
+from mergewatch.client import transport
 from service.cli import main
 from service.cli.parameters import EVENT_MAX_BYTES
 from tests.indexing.ci.environments import GITHUB, GITHUB_PULL, GITLAB, pull_event
 from tests.service.cli.ci_environment import enter
 from tests.service.cli.conftest import Command
-from tests.service.receiver import TOKEN, Receiver, answer, receiving, reject_one
+from tests.service.receiver import TOKEN, Receiver, accept, answer, receiving, reject_one
 
 REPORT = (
     "<testsuite><testcase classname='a' name='b'/>"
@@ -208,6 +209,17 @@ async def test_rejected_results_count_as_refused(
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == "read 2, written 1, unchanged 0, refused 1"
     assert TOKEN not in result.output
+
+
+async def test_an_upload_that_waits_for_the_service_says_so(
+    settings: Mapping[str, str], report: str, monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
+    enter(monkeypatch, GITHUB, {})
+    monkeypatch.setattr(transport, "seconds_to_wait", lambda *_: 0)
+    receiver.answers = [answer(503), accept]
+    result = await run("ingest", "junit", report)
+    assert result.exit_code == 0
+    assert "the service is unavailable or busy; trying again in 0 s\n" in result.stderr
 
 
 async def test_a_service_that_refuses_the_key_is_one_line(

@@ -153,3 +153,17 @@ async def test_a_service_that_is_slow_is_not_waited_for(
         result = await check("--timeout=1", cases=(PASSED, OTHER), code=1)
     assert "warning: the service did not answer within 1 seconds" in result.stderr
     assert "1 failed, not quarantined:" in result.stdout
+
+
+async def test_a_service_that_is_busy_for_too_long_is_not_called_silent(
+    check: JobCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=429, headers={"Retry-After": "20"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{anything:.*}", refuse)
+    async with TestServer(app) as server:
+        monkeypatch.setenv("MERGEWATCH_URL", str(server.make_url("")))
+        result = await check("--timeout=1", cases=(PASSED,))
+    assert "the service is unavailable or busy; trying again in 20 s\n" in result.stderr

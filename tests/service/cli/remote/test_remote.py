@@ -248,7 +248,7 @@ async def test_a_service_that_is_away_is_waited_for_and_named(
     async def wait(_: float) -> None:
         pass
 
-    monkeypatch.setattr(connection, "_wait", wait)
+    monkeypatch.setattr(connection, "wait_aloud", wait)
     monkeypatch.setattr(transport, "MAX_ATTEMPTS", 2)
     with bind("127.0.0.1", 0) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"

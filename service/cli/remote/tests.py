@@ -106,6 +106,9 @@ def failures(
     """
     test_id = _find_id(repository, test)
     if failure is not None:
+        for option, value in (("--branch", branch), ("--limit", limit)):
+            if value:
+                raise click.UsageError(f"{option} cannot be used with --failure.")
         detail = with_service(
             lambda client: client.get_failure(str(repository), test_id, failure), _OPTIONS
         )

@@ -19,9 +19,10 @@ from service.server.process import bind
 from tests.builders import GADGETS, NOON, WIDGETS, make_event, make_executions, make_run
 from tests.client.serving import byte_server, chunked, cut_off
 from tests.service.cli.remote.conftest import HOSTILE, OF_WIDGETS, SHOWN, Run
-from tests.service.front_door import LOGS, ROOT, SEARCH, FrontDoor
+from tests.service.front_door import A_TEST_ID, LOGS, ROOT, SEARCH, FrontDoor
 
 RANGE = ("--from", "2026-09-01T12:00:00Z", "--to", "2026-09-02T12:00:00Z")
+ONE_FAILURE = ("tests", "failures", *OF_WIDGETS, "x", "--failure", A_TEST_ID)
 
 
 async def test_a_search_prints_all_of_each_name_into_a_pipe(run: Run) -> None:
@@ -212,6 +213,8 @@ async def test_events_are_followed_and_gone_on_with(run: Run, door: FrontDoor) -
         (("tests", "search", *OF_WIDGETS, "--job", "x" * 3_000), "--job: value 1: must have"),
         (("tests", "search", *OF_WIDGETS, "--owner", "@" * 300), "--owner: value 1: must have"),
         (("tests", "failures", *OF_WIDGETS, "x", "--failure", "y"), "--failure: "),
+        ((*ONE_FAILURE, "--branch=main"), "--branch cannot be used with --failure"),
+        ((*ONE_FAILURE, "--limit=1"), "--limit cannot be used with --failure"),
         # Arguments that are not UTF-8 arrive so.
         (("tests", "search", *OF_WIDGETS, "\udcff"), "'[GLOB]...': must not hold a lone surrogate"),
         (("tests", "search", *OF_WIDGETS, "--not-job", "\udcff"), "'--not-job': must not"),

@@ -34,9 +34,10 @@ class FieldError(NamedTuple):
 class ProblemError(ClientError):
     """The service refused the request (RFC 9457).
 
-    `title` and `detail` are empty if the response is not a problem body. `request_id` identifies
-    the request in the log of the service. `attempts` is the number of requests that were sent.
-    `response_lost` says that one before the last got no response, and may have been executed.
+    If the response is not a problem body, `title` is empty; `detail` is too, or has the target of a
+    redirect, which is not followed. `request_id` identifies the request in the log of the service.
+    `attempts` is the number of requests that were sent. `response_lost` says that one before the
+    last got no response, and may have been executed.
     """
 
     def __init__(
@@ -72,8 +73,8 @@ class ProblemError(ClientError):
         Proxies have no problem bodies, so the standard phrase of the status is the title then.
         """
         named = "; ".join(f"{error.field}: {error.detail}" for error in self.errors)
-        detail = ": ".join(part for part in (self.title, self.detail) if part) or self._phrase
-        return f"{self.status} {detail}{f' ({named})' if named else ''}".rstrip()
+        told = ": ".join(part for part in (self.title or self._phrase, self.detail) if part)
+        return f"{self.status} {told}{f' ({named})' if named else ''}".rstrip()
 
     @property
     def _phrase(self) -> str:

@@ -248,11 +248,15 @@ class Transport:
             problem = None
         fields = problem if isinstance(problem, dict) else {}
         errors = fields.get("errors")
+        detail = self._text(fields, "detail")
+        if refusal.status < HTTPStatus.BAD_REQUEST and refusal.location is not None:
+            # Such as https: for a service whose proxy takes no http:.
+            detail = f"it redirects to {self.shown(refusal.location)}"
         return ProblemError(
             self.url,
             refusal.status,
             title=self._text(fields, "title"),
-            detail=self._text(fields, "detail"),
+            detail=detail,
             errors=[
                 FieldError(*(self._text(each, name) for name in ("in", "field", "detail")))
                 for each in (errors if isinstance(errors, list) else [])
@@ -307,6 +311,7 @@ class _Refusal:
     body: bytes
     request_id: str | None
     retry_after: str | None
+    location: str | None
 
 
 async def _read_refusal(response: aiohttp.ClientResponse, end: float | None = None) -> _Refusal:
@@ -322,6 +327,7 @@ async def _read_refusal(response: aiohttp.ClientResponse, end: float | None = No
         content,
         response.headers.get("X-Request-Id"),
         response.headers.get("Retry-After"),
+        response.headers.get("Location"),
     )
 
 

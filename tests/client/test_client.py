@@ -311,9 +311,11 @@ async def test_the_largest_page_of_events_can_be_read(monkeypatch: pytest.Monkey
 
 
 async def test_a_redirect_is_not_followed_with_the_token() -> None:
-    async with serving(answer(302, Location="/elsewhere")) as (client, requests):
-        with pytest.raises(ProblemError, match="302"):
+    target = "https://other.example/?key="
+    async with serving(answer(302, Location=target + TOKEN)) as (client, requests):
+        with pytest.raises(ProblemError) as failed:
             await client.get_test(REPOSITORY, "x")
+        assert str(failed.value).endswith(f"302 Found: it redirects to {target}\u2026")
         assert len(requests) == 1
 
 

@@ -150,8 +150,9 @@ async def test_the_text_of_a_service_is_one_line_and_moves_no_terminal(receiver:
 
 
 async def test_a_redirect_is_not_followed_with_the_token(receiver: Receiver) -> None:
-    receiver.answers = [answer(307, Location=f"{receiver.url}/elsewhere")]
-    with pytest.raises(UploadError, match="307"):
+    target = f"{receiver.url}/elsewhere"
+    receiver.answers = [answer(307, Location=target)]
+    with pytest.raises(UploadError, match=f"307 Temporary Redirect: it redirects to {target}$"):
         await Upload().send(receiver.url)
     assert len(receiver.requests) == 1
 

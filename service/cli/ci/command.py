@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from indexing.clocks import utc_now
+from indexing.errors import StoreUnavailableError
 from indexing.ingest.counts import IngestCount
 from indexing.ingest.junit import ExecutionSink, Refusal, ReportRequest, ingest_reports
 from indexing.models.paging import Anchor
@@ -35,7 +36,7 @@ from service.cli.report_options import (
 from service.cli.running import with_store
 from service.cli.upload import Uploader, UploadError
 from service.cli.waiting import wait_aloud
-from service.config.settings import load_settings
+from service.config.settings import Settings, load_settings
 
 # A function that reads the quarantines of a branch, as a map from test name to reason.
 ReadQuarantines = Callable[[], Awaitable[Mapping[str, str]]]
@@ -106,9 +107,10 @@ def ci_junit(
 
     The exit status is 0 if no test failed or every failed test is quarantined on the target branch.
     It is 1 if another test failed, if there is no result, if a report cannot be read, or if the
-    test command crashed. If the service cannot be reached, refuses the key, takes no uploads or
-    takes longer than --timeout, the job keeps the result of its tests, and a warning is printed. So
-    it does if MERGEWATCH_TOKEN is set but empty, and MERGEWATCH_URL is set, empty or not.
+    test command crashed. If the service or the store cannot be reached, or the service refuses the
+    key, takes no uploads or takes longer than --timeout, the job keeps the result of its tests, and
+    a warning is printed. So it does if MERGEWATCH_TOKEN is set but empty, and MERGEWATCH_URL is
+    set, empty or not.
     """
     settings = load_settings()
     without_secret = is_without_secret(settings)
@@ -128,12 +130,7 @@ def ci_junit(
         reason = "MERGEWATCH_TOKEN is empty, as in pull requests from forks: nothing is uploaded"
         decision = asyncio.run(check.run_alone(reason))
     elif settings.url is None or settings.token is None:
-        decision = with_store(
-            lambda store: check.run(
-                store, lambda: _read_stored(store, repository, target), timeout
-            ),
-            settings,
-        )
+        decision = _decide_by_store(check, settings, repository, target, timeout)
     else:
         click.echo(f"uploading to {settings.url}", err=True)
         decision = asyncio.run(
@@ -201,6 +198,25 @@ class _JobCheck:
             return await ingest_reports(sink, self._requests, refuse=refuse, clock=utc_now)
         finally:
             self.refusals.close()
+
+
+def _decide_by_store(
+    check: _JobCheck,
+    settings: Settings,
+    repository: RepositoryName,
+    target: str,
+    seconds: float,
+) -> Decision:
+    try:
+        return with_store(
+            lambda store: check.run(
+                store, lambda: _read_stored(store, repository, target), seconds
+            ),
+            settings,
+        )
+    except StoreUnavailableError as error:
+        # It cannot be opened; `check` handles what fails later.
+        return asyncio.run(check.run_alone(f"the store is unavailable: {error}"))
 
 
 async def _run_remotely(

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from indexing.errors import StoreUnavailableError
 from indexing.ingest.junit import ExecutionSink
 from indexing.models.executions import Execution, Run
 from indexing.models.repositories import Repository
@@ -98,6 +99,8 @@ class CollectingSink(ResultCollector):
                 return await work
         except UploadError as error:
             self.failure = str(error)
+        except StoreUnavailableError as error:
+            self.failure = f"the store is unavailable: {error}"
         except TimeoutError:
             within = self._seconds if share == 1 else seconds
             self.failure = f"the service did not answer within {within:g} seconds"

@@ -9,7 +9,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
+from indexing.store import STORE_FILE
+from indexing.store.sqlite.store import SqliteStore
 from indexing.timestamps import format_timestamp
 from service.cache.reader import CachedReader
 from service.server.listener import http_url
@@ -89,6 +92,38 @@ async def test_results_are_stored_although_quarantines_cannot_be_read(
         result = await check(*words, cases=(FAILED,), code=1)
     assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
     assert (await door.store.get_status(NOON)).executions == 1
+
+
+@TESTS_ALONE
+async def test_a_store_that_cannot_be_opened_leaves_the_tests_their_result(
+    check: JobCheck,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    cases: tuple[str, ...],
+    code: int,
+) -> None:
+    monkeypatch.delenv("MERGEWATCH_URL")
+    monkeypatch.delenv("MERGEWATCH_TOKEN")
+    (tmp_path / STORE_FILE).write_bytes(b"not a database" * 1_000)
+    monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(tmp_path))
+    result = await check(*arguments, cases=cases, code=code)
+    assert "warning: the store is unavailable: " in result.stderr
+    assert "warning: quarantines are unknown, so the tests decide alone" in result.stderr
+
+
+async def test_a_store_that_fails_under_way_leaves_the_tests_their_result(
+    check: JobCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise StoreUnavailableError("it is down")
+
+    monkeypatch.delenv("MERGEWATCH_URL")
+    monkeypatch.delenv("MERGEWATCH_TOKEN")
+    monkeypatch.setattr(SqliteStore, "write_results", fail)
+    result = await check(cases=(PASSED,))
+    assert "warning: the store is unavailable: it is down\n" in result.stderr
+    assert "warning: the results are not stored, so the tests decide alone" in result.stderr
 
 
 async def test_quarantines_are_not_called_unknown_if_only_the_upload_fails(

@@ -48,12 +48,14 @@ def read_manifest(
     framework: str | None = None,
     framework_version: str | None = None,
     language: str | None = None,
+    workspace: str | None = None,
 ) -> Iterator[ReportRequest | Refusal]:
     """Yield a request for each row, or a refusal if the row is invalid.
 
     Files are relative to the manifest. A blank `started_at`, `attempt` or `pull_request` counts as
-    missing. `started_at` is checked against `clock`, in UTC. Unknown columns are ignored. A
-    manifest that cannot be read at all gives one refusal.
+    missing. `started_at` is checked against `clock`, in UTC. Unknown columns are ignored.
+    `workspace` is that of each `ReportRequest`. A manifest that cannot be read at all gives one
+    refusal.
     """
     shown = name_file(path)
     try:
@@ -69,6 +71,7 @@ def read_manifest(
                         framework=framework,
                         framework_version=framework_version,
                         language=language,
+                        workspace=workspace,
                     )
     except FileNotFoundError:
         yield Refusal(shown, None, "there is no such file")

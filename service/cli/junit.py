@@ -66,15 +66,19 @@ def junit(
     check_upload_settings(settings)
     framework_options = pop_framework_options(options)
     facts = find_ci_job()
+    workspace = facts.workspace if facts else None
     requests: Sequence[ReportRequest | Refusal]
     if manifest is not None:
         _check_no_run_options(paths, options)
         repository = choose_repository(repository, facts)
-        requests = list(read_manifest(manifest, repository, clock=utc_now, **framework_options))
+        requests = list(
+            read_manifest(
+                manifest, repository, clock=utc_now, workspace=workspace, **framework_options
+            )
+        )
     else:
         missing = () if paths else ("PATH (or --manifest)",)
         repository, run = make_run({**options, "repository": repository}, facts, missing)
-        workspace = facts.workspace if facts else None
         requests = make_requests(
             paths, repository, run, options["started_at"], framework_options, workspace
         )

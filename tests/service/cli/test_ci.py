@@ -70,13 +70,18 @@ def test_a_job_needs_no_option_and_sees_what_was_found(
     assert orjson.loads(str(run[8]))["user_login"] == "mona"
 
 
+@pytest.mark.parametrize("words", [("r.xml", "--branch=main"), ("--manifest=m.csv",)])
 def test_files_of_tests_are_relative_to_the_folder_of_the_repository(
-    command: Command, settings: Mapping[str, str], report: str, monkeypatch: pytest.MonkeyPatch
+    command: Command,
+    settings: Mapping[str, str],
+    report: str,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
 ) -> None:
     enter(monkeypatch, GITHUB | {"GITHUB_WORKSPACE": "/home/runner/work/w/w"}, {})
     case = '<testcase name="n" file="/home/runner/work/w/w/tests/a.php"/>'
     Path(report).write_text(f"<testsuite>{case}</testsuite>")
-    command("ingest", "junit", report, "--branch=main")
+    command("ingest", "junit", *words)
     with closing(sqlite3.connect(Path(settings["MERGEWATCH_DATA_DIR"]) / "mergewatch.db")) as store:
         assert store.execute("SELECT filepath FROM tests").fetchall() == [("tests/a.php",)]
 

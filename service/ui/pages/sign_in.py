@@ -28,7 +28,7 @@ from service.ui.queries import MAX_QUERY_LENGTH
 from service.ui.token_sessions import SignedToken
 
 # The rest of a dashboard URL. It cannot name another host, and cannot break out of a header.
-_NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_][!-\[\]-~]*)?")
+_NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_?][!-~]*)?")
 # The path, and the longest query of a page.
 _MAX_NEXT_LENGTH: Final = 1_000 + MAX_QUERY_LENGTH
 _REPOSITORY: Final = re.compile(r"[A-Za-z0-9\-]+/[A-Za-z0-9_\-.]+")

@@ -252,6 +252,7 @@ async def test_signing_out_of_a_session_that_is_over_leads_to_the_form(
     ("asked", "led_to"),
     [
         ("acme/widgets/tests?sort=test_name", "/ui/acme/widgets/tests?sort=test_name"),
+        ("?sort=name", "/ui/?sort=name"),
         ("//evil.example", "/ui/"),
         ("https://evil.example", "/ui/https://evil.example"),
         ("\\evil.example", "/ui/"),

@@ -32,14 +32,23 @@ _unread: Final[Counter[Hashable]] = Counter()
 Fields = Mapping[str, list[str]]
 
 
+class OldFormProblem(Problem):
+    """The form was made in another session than the one that sends it."""
+
+    def __init__(self) -> None:
+        detail = "this form is too old, or of another session; go back, reload the page"
+        super().__init__(403, detail)
+
+
 async def read_form(
     request: web.Request, session: Session | None, public_url: str | None
 ) -> Fields:
     """Return the fields of a form, each with its values.
 
     Raises:
-        Problem: 403 if another site or another session sent the form; 400, 413 or 415 if it cannot
-            be read; 503 if too many forms are on their way.
+        OldFormProblem: another session sent the form, or none.
+        Problem: 403 if another site sent the form; 400, 413 or 415 if it cannot be read; 503 if too
+            many forms are on their way.
     """
     if not _is_same_origin(request, public_url):
         raise Problem(403, "this form was sent by another site")
@@ -51,7 +60,7 @@ async def read_form(
             fields = await _receive(request)
         await request.app[ADMISSION_CONTROL].take_slot(request)
     if session is None or not session.owns_form(first(fields, PROOF_FIELD)):
-        raise Problem(403, "this form is too old, or of another session; go back, reload the page")
+        raise OldFormProblem
     return fields
 
 

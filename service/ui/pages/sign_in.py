@@ -20,11 +20,11 @@ from service.http.problems import Problem
 from service.http.session_cookie import forwarded_scheme, is_on_loopback
 from service.middleware.access import covers, identify
 from service.middleware.rate_limit import RATE_LIMIT
-from service.ui.forms import first, read_form
+from service.ui.forms import OldFormProblem, first, read_form
 from service.ui.links import ENDED_FIELD, LINK_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
 from service.ui.principals import find_of_key, find_of_token, read_repository
-from service.ui.queries import MAX_QUERY_LENGTH
+from service.ui.queries import MAX_QUERY_LENGTH, write_pairs
 from service.ui.token_sessions import SignedToken
 
 # The rest of a dashboard URL. It cannot name another host, and cannot break out of a header.
@@ -32,6 +32,8 @@ _NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_?][!-~]*)?")
 # The path, and the longest query of a page.
 _MAX_NEXT_LENGTH: Final = 1_000 + MAX_QUERY_LENGTH
 _REPOSITORY: Final = re.compile(r"[A-Za-z0-9\-]+/[A-Za-z0-9_\-.]+")
+# The query parameter that says that the form was too old.
+_OLD_FIELD: Final = "old"
 # Of a name in the form that is shown again.
 _MAX_SHOWN: Final = 300
 
@@ -55,59 +57,61 @@ _log = logging.getLogger(__name__)
 async def show_form(page: PageContext) -> web.StreamResponse:
     """GET /ui/sign-in; signs in if the URL has a sign-in link."""
     link = page.request.query.get(LINK_FIELD)
-    following = _choose_next(page.request.query.get("next", ""))
     is_plain = _is_plain_and_remote(page)
     if link is None or page.request.method != "GET":
         return await _show(
             page,
-            following,
-            _guess_repository(following),
+            _guess_repository(_choose_next(page)),
             has_ended=ENDED_FIELD in page.request.query,
+            was_old=_OLD_FIELD in page.request.query,
             warning=_BAD_TRANSPORT if is_plain else None,
         )
     if is_plain:
         # The browser would drop the session, and the link would be used up.
-        return await _show(page, following, wrong=_BAD_TRANSPORT)
+        return await _show(page, wrong=_BAD_TRANSPORT)
     key_id = await page.dashboard.links.redeem(link)
     if key_id is None or await find_of_key(page.request, key_id) is None:
-        return await _show(page, following, wrong=_BAD_LINK)
-    return await _begin(page, following, key_id=key_id)
+        return await _show(page, wrong=_BAD_LINK)
+    return await _begin(page, key_id=key_id)
 
 
 async def sign_in(page: PageContext) -> web.StreamResponse:
     """POST /ui/sign-in."""
     if _is_plain_and_remote(page):
         # Before the form is read: without its cookie, it looks like the form of another session.
-        return await _show(page, "", wrong=_BAD_TRANSPORT)
-    form = await read_form(page.request, page.session, page.dashboard.public_url)
-    following = _choose_next(first(form, "next"))
+        return await _show(page, wrong=_BAD_TRANSPORT)
+    try:
+        form = await read_form(page.request, page.session, page.dashboard.public_url)
+    except OldFormProblem:
+        # Not by a 403 with the form: only a GET may begin the session that the form needs.
+        asked = [("next", _choose_next(page)), (_OLD_FIELD, "1")]
+        query = write_pairs(pair for pair in asked if pair[1])
+        return page.go_to(f"{page.dashboard.base}{SIGN_IN}?{query}")
     credential, repository = first(form, "key"), first(form, "repository")
     # What is almost a key is not sent to the code host.
     if page.dashboard.token_sessions is None or credential.startswith(KEY_PREFIX):
         key_id = await _find_key_id(page, credential)
         if key_id is None:
-            return await _show(page, following, repository, wrong=_BAD_KEY)
-        return await _begin(page, following, key_id=key_id)
-    return await _sign_in_with_token(page, following, credential, repository)
+            return await _show(page, repository, wrong=_BAD_KEY)
+        return await _begin(page, key_id=key_id)
+    return await _sign_in_with_token(page, credential, repository)
 
 
-async def _sign_in_with_token(
-    page: PageContext, following: str, token: str, repository: str
-) -> web.StreamResponse:
+async def _sign_in_with_token(page: PageContext, token: str, repository: str) -> web.StreamResponse:
     tokens = page.dashboard.token_sessions
     if tokens is None or not is_token(token):
-        return await _show(page, following, repository, wrong=_REFUSED)
+        return await _show(page, repository, wrong=_REFUSED)
     named = read_repository(*repository.partition("/")[::2])
     if named is None:
-        return await _show(page, following, repository, wrong_repository=_NO_REPOSITORY)
+        return await _show(page, repository, wrong_repository=_NO_REPOSITORY)
     signed = SignedToken(token, named)
     rate_limit = page.request.app.get(RATE_LIMIT)
     principal = await find_of_token(page.request, signed, rate_limit=rate_limit)
     if principal is None:
-        return await _show(page, following, repository, wrong=_REFUSED)
+        return await _show(page, repository, wrong=_REFUSED)
     if not covers(principal, named):
-        return await _show(page, following, repository, wrong_repository=_HIDDEN)
-    return await _begin(page, following, ticket=tokens.begin(signed, principal.name))
+        return await _show(page, repository, wrong_repository=_HIDDEN)
+    return await _begin(page, ticket=tokens.begin(signed, principal.name))
 
 
 async def sign_out(page: PageContext) -> web.StreamResponse:
@@ -125,20 +129,20 @@ async def sign_out(page: PageContext) -> web.StreamResponse:
 
 async def _show(
     page: PageContext,
-    following: str,
     repository: str = "",
     *,
     wrong: str | None = None,
     wrong_repository: str | None = None,
     has_ended: bool = False,
+    was_old: bool = False,
     warning: str | None = None,
 ) -> web.StreamResponse:
     return await page.show(
         "sign_in.html",
         403 if wrong or wrong_repository else 200,
         begins_session=page.request.method in READS,
-        following=following,
         has_ended=has_ended,
+        was_old=was_old,
         repository_text=repository[:_MAX_SHOWN],
         takes_tokens=page.dashboard.token_sessions is not None,
         warning=warning,
@@ -149,14 +153,13 @@ async def _show(
 
 async def _begin(
     page: PageContext,
-    following: str,
     *,
     key_id: str | None = None,
     ticket: Awaitable[str] | None = None,
 ) -> web.StreamResponse:
     # Before the new one begins: a token has only so many places.
     await _end_old(page)
-    response = page.go_to(page.dashboard.base + following)
+    response = page.go_to(page.dashboard.base + _choose_next(page))
     # A new session has a new secret for CSRF tokens, against session fixation.
     session = page.dashboard.sessions.new(key_id, None if ticket is None else await ticket)
     page.dashboard.sessions.write(page.request, response, session)
@@ -193,8 +196,9 @@ def _guess_repository(following: str) -> str:
     return "" if match is None else match[0]
 
 
-def _choose_next(text: str) -> str:
+def _choose_next(page: PageContext) -> str:
     """Return the page to open after signing in, relative to the dashboard; empty if not valid."""
+    text = page.request.query.get("next", "")
     if len(text) > _MAX_NEXT_LENGTH or not _NEXT.fullmatch(text):
         return ""
     return text

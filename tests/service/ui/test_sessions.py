@@ -7,6 +7,7 @@ import io
 import re
 from dataclasses import replace
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 
@@ -260,7 +261,25 @@ async def test_signing_out_of_a_session_that_is_over_leads_to_the_form(
     ],
 )
 async def test_after_signing_in_one_stays_here(client: Client, asked: str, led_to: str) -> None:
-    assert (await client.sign_in(next=asked)).headers["Location"] == led_to
+    form = {"csrf": await client.proof(), "key": client.door.key}
+    answer = await client.post(f"/ui/sign-in?{urlencode({'next': asked})}", form)
+    assert answer.headers["Location"] == led_to
+
+
+@pytest.mark.parametrize("hours", [0, 9], ids=["another tab signed in", "left over night"])
+async def test_an_old_form_to_sign_in_leads_to_a_new_one(client: Client, hours: int) -> None:
+    place = "/ui/sign-in?next=acme%2Fwidgets%3Fdays%3D90"
+    form = {"csrf": await client.proof(place), "key": client.door.key}
+    client.door.clock.now = NOON + timedelta(hours=hours)
+    if hours == 0:
+        await client.sign_in()
+    else:
+        client.cookies.clear()
+    led_to = (await client.post(place, form)).headers["Location"]
+    assert led_to == f"{place}&old=1"
+    assert b"The form was too old" in (await client.get(led_to)).body
+    again = await client.post(led_to, {**form, "csrf": await client.proof(led_to)})
+    assert again.headers["Location"] == "/ui/acme/widgets?days=90"
 
 
 async def test_no_response_may_be_cached_or_embedded_elsewhere(client: Client) -> None:

@@ -19,7 +19,7 @@ from yarl import URL
 
 from indexing.events.json_text import decode_stored
 from service.auth.principal import Principal
-from service.context import ACCESS_CHECK, AccessCheck
+from service.context import ACCESS_CHECK, REPOSITORY, AccessCheck
 from service.http import problems
 from service.http.operations import Operation
 from service.http.problems import Problem
@@ -72,9 +72,10 @@ class Api:
     ) -> None:
         """Call it as `principal`.
 
-        A response that takes long ends soon after `find_principal` returns None or a principal
-        without access.
+        Each call leaves the stored spelling of its repository on the request. A response that takes
+        long ends soon after `find_principal` returns None or a principal without access.
         """
+        self._page = request
         # Cloned now, because aiohttp cannot clone a request after its body was read.
         self._request = request.clone()
         self._principal = principal
@@ -170,7 +171,10 @@ class Api:
             await admitted(request)
 
         request[ACCESS_CHECK] = AccessCheck(check)
-        return await authorize(route)(handler)(request)
+        response = await authorize(route)(handler)(request)
+        if REPOSITORY in request:
+            self._page[REPOSITORY] = request[REPOSITORY]
+        return response
 
 
 def _links_of(response: web.StreamResponse) -> Mapping[str, str]:

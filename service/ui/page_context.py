@@ -18,7 +18,7 @@ from indexing.names import RepositoryName
 from indexing.timestamps import format_timestamp
 from service.auth.principal import Principal
 from service.cache.confirmed import CacheUnavailableError
-from service.context import CONTEXT
+from service.context import CONTEXT, REPOSITORY
 from service.http import problems
 from service.http.operations import Operation
 from service.http.problems import Problem
@@ -55,9 +55,9 @@ class PageContext:
 
     @property
     def repository(self) -> RepositoryName:
-        """The repository of the page; the API checks its names."""
+        """The repository of the page, in its stored spelling once the API has checked the names."""
         info = self.request.match_info
-        return RepositoryName(info["owner"], info["repository"])
+        return self.request.get(REPOSITORY) or RepositoryName(info["owner"], info["repository"])
 
     @property
     def repository_path(self) -> Mapping[str, str]:
@@ -154,7 +154,7 @@ class PageContext:
         if is_new:
             self.session = self.dashboard.sessions.new()
         session = self.session
-        owner = self.request.match_info.get("owner")
+        repository = self.repository if "repository" in self.request.match_info else None
         common = {
             "base": self.dashboard.base,
             "ends_at": self.ends_at,
@@ -163,10 +163,10 @@ class PageContext:
             "may_quarantine": self.may(Operation.ADD_QUARANTINE),
             "milliseconds": round((time.perf_counter() - self.began) * 1000),
             "now": self.now,
-            "owner": owner,
+            "owner": repository and repository.owner,
             "principal": self.principal,
             "release": _version(),
-            "repository": self.request.match_info.get("repository"),
+            "repository": repository and repository.name,
             "request_id": self.request[REQUEST_ID],
             "tab": None,
         }

@@ -209,3 +209,15 @@ async def test_the_overview_says_how_many_more_tests_became_broken(
         [link] = links_in(panel, r'[^"]*health_status[^"]*')
         listed = await read(client, link)
         assert f"{count} rows" in listed
+
+
+@pytest.mark.parametrize("page", ["", "/worst", "/tests", "/tests/{}", "/quarantines", "/events"])
+async def test_a_repository_in_another_case_is_shown_in_its_stored_spelling(
+    client: Client, page: str
+) -> None:
+    await load_shown(client.door.store)
+    test_id = page_of(BROKEN).rpartition("/")[2]
+    shown = await read(client, f"/ui/ACME/Widgets{page.format(test_id)}")
+    assert "acme/widgets" in shown
+    assert "ACME" not in shown
+    assert "Widgets" not in shown

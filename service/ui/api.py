@@ -22,7 +22,6 @@ from service.auth.principal import Principal
 from service.context import ACCESS_CHECK, REPOSITORY, AccessCheck
 from service.http import problems
 from service.http.operations import Operation
-from service.http.problems import Problem
 from service.http.raw_response import RawResponse
 from service.http.route import Route
 from service.middleware.access import admit, allow, authorize
@@ -82,22 +81,13 @@ class Api:
         self._find_principal = find_principal
         self._handlers = handlers
 
-    async def get(
-        self, route: Route, path: Mapping[str, str], query: str = "", *, missing_ok: bool = False
-    ) -> ApiAnswer:
+    async def get(self, route: Route, path: Mapping[str, str], query: str = "") -> ApiAnswer:
         """Read a resource with a raw query string.
-
-        With `missing_ok`, the value is None if the resource does not exist.
 
         Raises:
             Problem: the operation refuses the request.
         """
-        try:
-            response = await self.open(route, path, query)
-        except Problem as problem:
-            if missing_ok and problem.status == 404:
-                return ApiAnswer(None)
-            raise
+        response = await self.open(route, path, query)
         return ApiAnswer(decode_stored(body_of(response)), _links_of(response))
 
     async def get_rows(

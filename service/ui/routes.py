@@ -38,9 +38,11 @@ class PageRoute(NamedTuple):
 PAGES: Final = (
     PageRoute("GET", UI_PREFIX + SIGN_IN, "sign_in.show_form", needs_session=False),
     PageRoute("POST", UI_PREFIX + SIGN_IN, "sign_in.sign_in", needs_session=False),
+    PageRoute("GET", UI_PREFIX + "sign-out", "sign_in.lead_on", needs_session=False),
     PageRoute("POST", UI_PREFIX + "sign-out", "sign_in.sign_out", needs_session=False),
     PageRoute("GET", UI_PREFIX, "repositories.show"),
     PageRoute("GET", UI_PREFIX + "docs", "docs.show"),
+    PageRoute("GET", UI_PREFIX + "{owner}", "repositories.lead_here"),
     PageRoute("GET", _REPOSITORY, "overview.show"),
     PageRoute("GET", _REPOSITORY + "/worst", "worst.show"),
     PageRoute("GET", _REPOSITORY + "/tests", "tests.show"),

@@ -17,6 +17,7 @@ from indexing.models.trends import Stat
 from indexing.names import parse_repository
 from service.auth.code_host.decisions import is_valid_in_path
 from service.auth.principal import Principal
+from service.http import problems
 from service.routes import GET_STATS, LIST_REPOSITORIES
 from service.ui.api import Api, ApiAnswer
 from service.ui.charts import Proportion, Spark, draw_proportion, draw_spark
@@ -73,6 +74,13 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         is_token=is_token,
         named=named[:_MAX_SHOWN],
     )
+
+
+async def lead_here(page: PageContext, principal: Principal) -> web.StreamResponse:
+    """GET /ui/{owner}, the address of a repository without its last part."""
+    if page.request.match_info["owner"].lower() != principal.owner.lower():
+        raise problems.not_found("owner")
+    return page.go_to(page.dashboard.base)
 
 
 async def _make_row(page: PageContext, api: Api, found: Mapping[str, Any]) -> Row:

@@ -221,3 +221,19 @@ async def test_a_repository_in_another_case_is_shown_in_its_stored_spelling(
     assert "acme/widgets" in shown
     assert "ACME" not in shown
     assert "Widgets" not in shown
+
+
+@pytest.mark.parametrize(
+    ("path", "nearest"),
+    [
+        ("/ui/ACME", "/ui/"),
+        ("/ui/sign-out", "/ui/"),
+        ("/ui/docs/?operation=x", "/ui/docs?operation=x"),
+        ("/ui/acme/widgets/tests//", "/ui/acme/widgets/tests"),
+    ],
+)
+async def test_a_shortened_address_or_a_slash_too_many_leads_to_the_nearest_page(
+    client: Client, path: str, nearest: str
+) -> None:
+    assert (await client.get(path)).headers["Location"] == nearest
+    assert (await client.get("/ui/other")).status == 404

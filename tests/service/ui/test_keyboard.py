@@ -126,3 +126,18 @@ async def test_verdicts_are_one_stop_of_the_tab_key_or_one_each_without_scripts(
         for number in (12, 11):
             await other.page.keyboard.press("Shift+Tab")
             await expect(verdicts.nth(number)).to_be_focused()
+
+
+async def test_the_order_of_repositories_can_be_chosen_on_a_narrow_screen(
+    browser: Browser, site: FrontDoor
+) -> None:
+    await load_shown(site.store)
+    async with visit(browser, site, viewport={"width": 360, "height": 800}) as visitor:
+        await visitor.sign_in()
+        table = visitor.page.get_by_role("table")
+        # A click takes a link that nothing hides.
+        await table.get_by_role("link", name="Repository", exact=True).click(timeout=5_000)
+        await visitor.page.wait_for_url("**/ui/?sort=name")
+        await table.get_by_role("link", name="Broken, 30 days").click(timeout=5_000)
+        await visitor.page.wait_for_url("**/ui/?sort=worst")
+        assert await visitor.find_violations() == []

@@ -1,5 +1,5 @@
-// Scripts of all pages: keyboard navigation, menus that close, ages that are updated, copying,
-// notices that are shown once.
+// Scripts of all pages: keyboard navigation, panels at the side, menus that close, ages that are
+// updated, copying, notices that are shown once.
 "use strict";
 
 (() => {
@@ -37,6 +37,17 @@
     const links = [...list.querySelectorAll("a[href]")];
     for (const link of links) link.tabIndex = link === links.at(-1) ? 0 : -1;
   }
+
+  // On narrow screens a panel at the side comes last: for the tab key and screen readers too.
+  const isNarrow = matchMedia("(max-width: 60rem)");
+  const placePanels = () => {
+    for (const panel of document.querySelectorAll(".narrow-wide:not(.all) > .side")) {
+      if (isNarrow.matches) panel.parentElement.append(panel);
+      else panel.parentElement.prepend(panel);
+    }
+  };
+  isNarrow.addEventListener("change", placePanels);
+  placePanels();
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

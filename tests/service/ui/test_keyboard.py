@@ -8,6 +8,7 @@ from playwright.async_api import Browser, expect
 from indexing.models.quarantines import QuarantineRequest
 from tests.builders import NOON, WIDGETS
 from tests.service.front_door import FrontDoor
+from tests.service.ui.logged import LOG, load_log
 from tests.service.ui.shown import BROKEN, FLAKY, load_shown, page_of
 from tests.service.ui.visitor import Visitor, visit
 
@@ -141,3 +142,21 @@ async def test_the_order_of_repositories_can_be_chosen_on_a_narrow_screen(
         await table.get_by_role("link", name="Broken, 30 days").click(timeout=5_000)
         await visitor.page.wait_for_url("**/ui/?sort=worst")
         assert await visitor.find_violations() == []
+
+
+async def test_the_tab_key_goes_down_the_page_of_events(
+    site: FrontDoor, visitor: Visitor, quick_log: None
+) -> None:
+    await load_log(site.store)
+    page, keyboard = visitor.page, visitor.page.keyboard
+    await visitor.sign_in()
+    await visitor.go(LOG)
+    rows, values = page.locator("#results"), page.locator("#narrow")
+    for width, upper, lower in ((1280, values, rows), (640, rows, values), (1280, values, rows)):
+        await page.set_viewport_size({"width": width, "height": 800})
+        await page.locator('#bars [tabindex="0"]').focus()
+        await keyboard.press("Tab")
+        await expect(upper.locator(":focus")).to_have_count(1)
+        await lower.locator("a, summary").first.focus()
+        await keyboard.press("Shift+Tab")
+        await expect(upper.locator(":focus")).to_have_count(1)

@@ -153,6 +153,27 @@ async def test_the_list_begins_with_the_worst_and_shows_what_is_chosen(
     await expect(rows).to_have_count(6)
 
 
+async def test_screen_readers_are_told_how_many_rows_a_filter_leaves(
+    site: FrontDoor, visitor: Visitor
+) -> None:
+    await load_shown(site.store)
+    page = visitor.page
+    await visitor.sign_in()
+    await visitor.go("/ui/acme/widgets/tests")
+    # They announce changes of an element that stays.
+    told = await page.locator("main > [role=status]").element_handle()
+    assert told is not None
+    assert await told.text_content() == ""
+    await page.get_by_label("Quarantined").select_option("true")
+    await expect(page.get_by_text("No test matches")).to_be_visible()
+    assert await told.text_content() == "0 rows"
+    await page.get_by_label("Quarantined").select_option("false")
+    await expect(page.locator("#results tbody").get_by_role("row")).to_have_count(6)
+    assert await told.text_content() == "6 rows"
+    assert await told.evaluate("each => each.isConnected")
+    assert await visitor.find_violations() == []
+
+
 async def test_quarantines_have_the_owner_the_expiry_and_the_verdicts_since(
     site: FrontDoor, visitor: Visitor
 ) -> None:

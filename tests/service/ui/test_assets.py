@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import service.ui
 from tests.service.front_door import FrontDoor
 
-OURS = Path(service.ui.__file__).parent / "assets" / "vendor"
+UI = Path(service.ui.__file__).parent
+OURS = UI / "assets" / "vendor"
 # A file that only the tests use.
 OF_TESTS = Path(__file__).parent / "vendor"
 
@@ -38,3 +40,18 @@ async def test_a_file_is_kept_for_ever_under_its_version_alone(door: FrontDoor) 
     assert other.headers["Cache-Control"] == "no-cache"
     assert other.body == lasting.body
     assert (await door.ask("/ui/_/..%2Fsession.py", {})).status == 404
+
+
+def test_every_class_of_the_style_sheet_is_one_of_a_page() -> None:
+    rules = re.sub(
+        r"/\*.*?\*/", "", (UI / "assets" / "style.css").read_text("utf-8"), flags=re.DOTALL
+    )
+    styled = {
+        name
+        for selector in re.findall(r"([^{};]+)\{", rules)
+        for name in re.findall(r"\.([a-z][\w-]*)", selector)
+    }
+    # Those of shapes are in the modules that draw them.
+    sources = [*UI.glob("templates/*.html"), *UI.glob("assets/*.js"), *UI.glob("*.py")]
+    words = {word for path in sources for word in re.findall(r"[\w-]+", path.read_text("utf-8"))}
+    assert styled - words == set()

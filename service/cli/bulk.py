@@ -1,15 +1,13 @@
 """Shared steps of commands that change several tests.
 
-They read the glob, confirm, find the user, and run several calls at once.
+They read the glob, confirm, and find the user.
 """
 
 from __future__ import annotations
 
-import asyncio
 import getpass
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
-from itertools import islice
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -22,11 +20,7 @@ from indexing.store.interface import Store
 from service.cli.output import confirm, counted, visible
 from service.schemas.limits import check_stored_glob
 
-T = TypeVar("T")
-
 _ROWS_A_PAGE: Final = 1_000
-# Changes of quarantines wait for refreshes of Elasticsearch, which concurrent calls share.
-_AT_ONCE: Final = 10
 _SHOWN_NAMES: Final = 20
 
 
@@ -79,30 +73,3 @@ def confirm_names(action: str, names: Sequence[str], noun: str, *, yes: bool) ->
         click.echo(f"  and {len(names) - _SHOWN_NAMES:,} more", err=True)
     if not yes:
         confirm(f"{action} {counted(len(names), noun)}?")
-
-
-async def run_some_at_once(
-    works: Iterable[Callable[[], Coroutine[Any, Any, T]]],
-) -> AsyncGenerator[T]:
-    """Run the works, several at once, and yield their results in order.
-
-    After a failure no other work begins. It is raised after the results of those that had begun.
-    """
-    remaining = iter(works)
-    failure: Exception | None = None
-    while failure is None and (some := list(islice(remaining, _AT_ONCE))):
-        running = [asyncio.create_task(work()) for work in some]
-        try:
-            for task in running:
-                try:
-                    result = await task
-                except Exception as error:  # noqa: BLE001 - raised at the end
-                    failure = failure or error
-                else:
-                    yield result
-        finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-    if failure is not None:
-        raise failure

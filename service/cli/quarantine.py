@@ -11,6 +11,7 @@ from functools import partial
 import click
 
 from indexing.clocks import utc_now
+from indexing.concurrent_works import run_some_at_once
 from indexing.globs import matches
 from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor
@@ -22,13 +23,7 @@ from indexing.models.quarantines import (
 )
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.cli.bulk import (
-    confirm_names,
-    find_tests,
-    find_user,
-    read_glob,
-    run_some_at_once,
-)
+from service.cli.bulk import confirm_names, find_tests, find_user, read_glob
 from service.cli.output import format_moment, print_table, visible, warn_if_past
 from service.cli.parameters import (
     BRANCH_GLOB,

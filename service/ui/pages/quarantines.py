@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 
+from indexing.concurrent_works import run_some_at_once
 from service.auth.principal import Principal
 from service.http.problems import Problem
 from service.routes import LIST_QUARANTINE_CHANGES, LIST_QUARANTINES, REMOVE_QUARANTINE
@@ -24,9 +27,6 @@ _CHANGES_CURSOR: Final = "changes"
 _FILTERS: Final = ("branch", "source")
 # The number of quarantines that one form can end, equal to the number on a page.
 _MAX_ENDED: Final = 100
-# Ending a quarantine waits for refreshes of Elasticsearch, which concurrent calls share. Calls of
-# other requests compete with these for the connections.
-_ENDED_AT_ONCE: Final = 10
 # The most recovered tests of other pages that a page names.
 _MAX_ELSEWHERE: Final = 20
 # The parameter that says how many quarantines a form has ended, and its value if none was chosen.
@@ -87,9 +87,9 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     api = page.open_api(principal)
     form = await read_form(page.request, page.session, page.dashboard.public_url)
     chosen = list(dict.fromkeys(form.get("id", [])[:_MAX_ENDED]))
-    ended = 0
-    for start in range(0, len(chosen), _ENDED_AT_ONCE):
-        ended += await _end_at_once(page, api, chosen[start : start + _ENDED_AT_ONCE])
+    works = (partial(_end_one, page, api, each) for each in chosen)
+    async with aclosing(run_some_at_once(works)) as outcomes:
+        ended = sum([was_in_force async for was_in_force in outcomes])
     test_id = first(form, "test_id")
     if test_id:
         return page.go_to(f"{page.link_in_repository('tests', test_id)}#quarantine")
@@ -99,25 +99,17 @@ async def end(page: PageContext, principal: Principal) -> web.StreamResponse:
     return page.go_to(f"{_place_of(page)}?{write_pairs([*view, told])}")
 
 
-async def _end_at_once(page: PageContext, api: Api, chosen: Sequence[str]) -> int:
-    """End these quarantines concurrently; return how many of them were in force.
-
-    Raises:
-        Problem: some cannot be ended; the others are. It is that of the first one in this order.
-    """
-    outcomes = await asyncio.gather(
-        *(
-            api.change(REMOVE_QUARANTINE, {**page.repository_path, "quarantine_id": each})
-            for each in chosen
-        ),
-        return_exceptions=True,
-    )
-    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    for failure in failures:
-        # The quarantine was ended or expired after the page was loaded.
-        if not isinstance(failure, Problem) or failure.status != web.HTTPNotFound.status_code:
-            raise failure
-    return len(outcomes) - len(failures)
+async def _end_one(page: PageContext, api: Api, quarantine_id: str) -> bool:
+    """End a quarantine; return whether it was in force."""
+    path = {**page.repository_path, "quarantine_id": quarantine_id}
+    try:
+        await api.change(REMOVE_QUARANTINE, path)
+    except Problem as problem:
+        # It was ended or expired after the page was loaded.
+        if problem.status != web.HTTPNotFound.status_code:
+            raise
+        return False
+    return True
 
 
 def _place_of(page: PageContext) -> str:

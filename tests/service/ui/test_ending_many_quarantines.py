@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from indexing.concurrent_works import AT_ONCE
 from indexing.errors import StoreUnavailableError
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import ChangeAction, QuarantineQuery, QuarantineRequest
 from service.context import CONTEXT
-from service.ui.pages import quarantines
 from tests.builders import NOON, WIDGETS, after, load_names
 from tests.service.front_door import Answer, FrontDoor
 from tests.service.ui.client import Client
@@ -79,7 +79,7 @@ async def test_at_most_so_many_are_ended_at_once(
 
     monkeypatch.setattr(writer, "remove_quarantine", count)
     assert (await send(client, ids)).status == 303
-    assert most == quarantines._ENDED_AT_ONCE
+    assert most == AT_ONCE
 
 
 async def test_after_a_failure_what_was_begun_is_finished_and_nothing_else_begins(

@@ -19,7 +19,7 @@ from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.errors import explain, find_route
 from service.middleware.layer import RouteHandler
 from service.middleware.rate_limit import RATE_LIMIT
-from service.ui.links import ENDED_FIELD, SIGN_IN
+from service.ui.links import ENDED_FIELD, NEXT_FIELD, SIGN_IN
 from service.ui.page_context import PageContext, sessions_unavailable
 
 PageHandler: TypeAlias = Callable[[PageContext], Awaitable[web.StreamResponse]]
@@ -92,7 +92,7 @@ def _redirect_to_sign_in(page: PageContext) -> web.Response:
         path, mark, query = within.partition("?")
         within = path.rpartition(".")[0] + mark + query
     if within:
-        leading_back = _sign_in_at(page, f"next={quote(within, safe='')}", ended)
+        leading_back = _sign_in_at(page, f"{NEXT_FIELD}={quote(within, safe='')}", ended)
         if len(leading_back) <= _MAX_LOCATION:
             target = leading_back
     response = page.go_to(target)

@@ -19,6 +19,8 @@ LIFETIME: Final = timedelta(minutes=10)
 # The page that accepts the link, and its query parameter.
 SIGN_IN: Final = "sign-in"
 LINK_FIELD: Final = "link"
+# The query parameter that names the page to open then, relative to the dashboard.
+NEXT_FIELD: Final = "next"
 # The query parameter that says that a session has ended.
 ENDED_FIELD: Final = "ended"
 _NONCE_BYTES: Final = 12

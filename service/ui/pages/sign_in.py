@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from indexing.errors import StoreUnavailableError
 from service.auth.api_keys import KEY_PREFIX, digest_key, is_key
 from service.auth.code_host.tokens import is_token
 from service.cache.confirmed import CacheUnavailableError
@@ -21,7 +22,7 @@ from service.http.session_cookie import forwarded_scheme, is_on_loopback
 from service.middleware.access import covers, identify
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import OldFormProblem, first, read_form
-from service.ui.links import ENDED_FIELD, LINK_FIELD, SIGN_IN
+from service.ui.links import ENDED_FIELD, LINK_FIELD, NEXT_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
 from service.ui.principals import find_of_key, find_of_token, read_repository
 from service.ui.queries import MAX_QUERY_LENGTH, write_pairs
@@ -59,6 +60,9 @@ async def show_form(page: PageContext) -> web.StreamResponse:
     link = page.request.query.get(LINK_FIELD)
     is_plain = _is_plain_and_remote(page)
     if link is None or page.request.method != "GET":
+        if page.request.query.keys() & {NEXT_FIELD, _OLD_FIELD} and await _is_signed_in(page):
+            # Another tab has signed in since this one was led here.
+            return page.go_to(page.dashboard.base + _choose_next(page))
         return await _show(
             page,
             _guess_repository(_choose_next(page)),
@@ -84,7 +88,7 @@ async def sign_in(page: PageContext) -> web.StreamResponse:
         form = await read_form(page.request, page.session, page.dashboard.public_url)
     except OldFormProblem:
         # Not by a 403 with the form: only a GET may begin the session that the form needs.
-        asked = [("next", _choose_next(page)), (_OLD_FIELD, "1")]
+        asked = [(NEXT_FIELD, _choose_next(page)), (_OLD_FIELD, "1")]
         query = write_pairs(pair for pair in asked if pair[1])
         return page.go_to(f"{page.dashboard.base}{SIGN_IN}?{query}")
     credential, repository = first(form, "key"), first(form, "repository")
@@ -156,6 +160,14 @@ async def _show(
     )
 
 
+async def _is_signed_in(page: PageContext) -> bool:
+    """Whether the session is valid; False if nobody can tell now."""
+    try:
+        return await page.find_principal() is not None
+    except (CacheUnavailableError, Problem, StoreUnavailableError):
+        return False
+
+
 async def _begin(
     page: PageContext,
     *,
@@ -203,7 +215,7 @@ def _guess_repository(following: str) -> str:
 
 def _choose_next(page: PageContext) -> str:
     """Return the page to open after signing in, relative to the dashboard; empty if not valid."""
-    text = page.request.query.get("next", "")
+    text = page.request.query.get(NEXT_FIELD, "")
     if len(text) > _MAX_NEXT_LENGTH or not _NEXT.fullmatch(text):
         return ""
     return text

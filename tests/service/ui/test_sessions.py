@@ -266,20 +266,33 @@ async def test_after_signing_in_one_stays_here(client: Client, asked: str, led_t
     assert answer.headers["Location"] == led_to
 
 
-@pytest.mark.parametrize("hours", [0, 9], ids=["another tab signed in", "left over night"])
-async def test_an_old_form_to_sign_in_leads_to_a_new_one(client: Client, hours: int) -> None:
+async def test_a_form_to_sign_in_from_yesterday_leads_to_a_new_one(client: Client) -> None:
     place = "/ui/sign-in?next=acme%2Fwidgets%3Fdays%3D90"
     form = {"csrf": await client.proof(place), "key": client.door.key}
-    client.door.clock.now = NOON + timedelta(hours=hours)
-    if hours == 0:
-        await client.sign_in()
-    else:
-        client.cookies.clear()
+    client.door.clock.now = NOON + timedelta(hours=9)
+    client.cookies.clear()
     led_to = (await client.post(place, form)).headers["Location"]
     assert led_to == f"{place}&old=1"
     assert b"The form was too old" in (await client.get(led_to)).body
     again = await client.post(led_to, {**form, "csrf": await client.proof(led_to)})
     assert again.headers["Location"] == "/ui/acme/widgets?days=90"
+
+
+@pytest.mark.parametrize(("asked", "wanted"), [("", ""), ("?next=acme%2Fwidgets", "acme/widgets")])
+async def test_a_tab_that_waits_for_a_sign_in_goes_on_after_that_of_another(
+    client: Client, asked: str, wanted: str
+) -> None:
+    place = f"/ui/sign-in{asked}"
+    form = {"csrf": await client.proof(place), "key": client.door.key}
+    await client.sign_in()
+    sent = await client.post(place, form)
+    again = await client.get(sent.headers["Location"])
+    assert again.headers["Location"] == f"/ui/{wanted}"
+    if wanted:
+        reloaded = await client.get(place)
+        assert reloaded.headers["Location"] == f"/ui/{wanted}"
+    client.door.clock.now = NOON + timedelta(hours=9)
+    assert (await client.get("/ui/sign-in?next=acme")).status == 200
 
 
 async def test_no_response_may_be_cached_or_embedded_elsewhere(client: Client) -> None:

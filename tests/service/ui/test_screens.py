@@ -1,4 +1,4 @@
-"""Pages are no wider than the screen, however long the names on them are."""
+"""Pages fit the screen, however long the names on them are, and stay so on telephones."""
 
 from __future__ import annotations
 
@@ -34,3 +34,24 @@ async def test_a_long_name_of_a_key_or_a_filter_is_cut(
             shown = await visitor.page.evaluate("document.documentElement.scrollWidth")
             assert shown <= width, path
         assert await visitor.find_violations() == []
+
+
+async def test_no_field_makes_a_telephone_enlarge_the_page(
+    browser: Browser, site: FrontDoor
+) -> None:
+    await load_shown(site.store)
+    telephone = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobile": True}
+    async with visit(browser, site, **telephone) as visitor:
+        await visitor.sign_in()
+        for path in (
+            "/ui/acme/widgets/tests",
+            page_of(FLAKY),
+            "/ui/acme/widgets/quarantines",
+            LOG,
+            "/ui/docs?operation=searchTests",
+        ):
+            await visitor.go(path)
+            sizes = await visitor.page.locator("input, select, textarea").evaluate_all(
+                "fields => fields.map((each) => parseFloat(getComputedStyle(each).fontSize))"
+            )
+            assert min(sizes) >= 16, path

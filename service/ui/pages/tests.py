@@ -110,11 +110,16 @@ def _kept_by_form(pairs: Pairs) -> Pairs:
 
 
 def _search_query(pairs: Pairs) -> Pairs:
-    """Return the parameters of the search; a text without a wildcard matches within names."""
+    """Return the parameters of the search; a text without a wildcard matches within names.
+
+    Spaces around such a text, which often come with a copied name, do not count.
+    """
     asked = without(pairs, (_PATTERN, "per_page"))
     sort = first_of(pairs, "sort") or _DEFAULT_SORT
     asked = [*without(asked, ("sort", "direction")), ("sort", sort)]
     asked.append(("direction", first_of(pairs, "direction") or SORTS.get(sort, ("", "desc"))[1]))
     patterns = values_of(pairs, _PATTERN) or ["*"]
-    asked += [(_PATTERN, each if "*" in each or "?" in each else f"*{each}*") for each in patterns]
+    asked += [
+        (_PATTERN, each if "*" in each or "?" in each else f"*{each.strip()}*") for each in patterns
+    ]
     return [*asked, ("per_page", PER_PAGE)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
 import pytest
 
@@ -46,6 +46,14 @@ async def test_the_list_of_tests_keeps_filters_that_its_form_does_not_show(clien
         ("test_name", '*"b*'),
         ("test_name_exclude", "*slow*"),
     ]
+
+
+async def test_spaces_around_a_copied_name_do_not_hide_the_test(client: Client) -> None:
+    await load_shown(client.door.store)
+    page = await read(client, f"/ui/acme/widgets/tests?test_name={quote(f' {FLAKY}  ')}")
+    assert "2 rows" in page
+    # In a glob they are as they are written.
+    assert "No test matches" in await read(client, "/ui/acme/widgets/tests?test_name=*hinge%20*")
 
 
 async def test_ending_quarantines_keeps_the_view(client: Client) -> None:

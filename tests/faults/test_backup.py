@@ -6,8 +6,10 @@ import asyncio
 import http
 from pathlib import Path
 
-from indexing.store import ElasticsearchPlace, open_store
-from tests.builders import WIDGETS, after, make_event
+from indexing.models.executions import Conclusion
+from indexing.store import ElasticsearchPlace, create_lost_parts, open_store
+from indexing.store.interface import ExecutionCount
+from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
 from tests.faults.stock import EVENTS, fill
 from tests.servers.elasticsearch import Node
 from tests.whole_state import read_all
@@ -32,16 +34,19 @@ def test_a_snapshot_comes_back_whole_under_another_prefix(tmp_path: Path) -> Non
             "include_aliases": False,
         }
         answers.append(node.ask(RESTORE, "POST", chosen | renamed))
-        alias = {"index": "restored-identities-*", "alias": "restored-identities"}
-        answers.append(node.ask("/_aliases", "POST", {"actions": [{"add": alias}]}))
         assert {status for status, _ in answers} == {http.HTTPStatus.OK}, answers
 
         restored = ElasticsearchPlace((node.url,), "restored")
+        assert asyncio.run(create_lost_parts(restored)) == []
         assert asyncio.run(read_all(restored, [WIDGETS])) == asyncio.run(
             read_all(before, [WIDGETS])
         )
         # The snapshot has no index of this month, so the templates define the new one.
         assert asyncio.run(add_event(restored)) == EVENTS + 1
+        # What the original has got since then is new to the copy.
+        assert asyncio.run(add_result(before)) == ExecutionCount(1, 0)
+        assert asyncio.run(add_result(restored)) == ExecutionCount(1, 0)
+        assert asyncio.run(add_result(restored)) == ExecutionCount(0, 1)
 
 
 async def add_event(place: ElasticsearchPlace) -> int:
@@ -51,5 +56,16 @@ async def add_event(place: ElasticsearchPlace) -> int:
         await store.write_events([make_event(EVENTS, after(days=40))])
         lines = [line for line in await read_all(place, [WIDGETS]) if line.startswith("EventRow")]
         return len(lines)
+    finally:
+        await store.close()
+
+
+async def add_result(place: ElasticsearchPlace) -> ExecutionCount:
+    """Store a result of a run; return what was written."""
+    store = await open_store(place)
+    try:
+        run = make_run("since")
+        results = {run: make_executions(run, [("test_since", Conclusion.PASSED)], NOON)}
+        return await store.write_results(WIDGETS, results)
     finally:
         await store.close()

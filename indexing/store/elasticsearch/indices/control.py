@@ -125,6 +125,15 @@ class Control:
         """
         await self.change(lambda state: replace(state, slices=state.slices.difference(names)))
 
+    async def replace_slices(self, names: Collection[str]) -> None:
+        """Let the state have these names, and no others but those of the prefix of this store."""
+
+        def replace_others(state: State) -> State:
+            own = filter(self._layout.is_of_executions, state.slices)
+            return replace(state, slices=frozenset([*names, *own]))
+
+        await self.change(replace_others)
+
     async def set_version(self, slices: Collection[str]) -> None:
         """Store the layout version of this program, and the names of all indices of executions."""
         while True:

@@ -9,13 +9,18 @@ from typing import Any, Final
 from indexing.errors import StoreUnavailableError, StoreVersionError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.client.failures import NOT_FOUND, ConflictError
-from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT, new_state, version_error
+from indexing.store.elasticsearch.indices.control import (
+    STORE_DOCUMENT,
+    Control,
+    new_state,
+    version_error,
+)
 from indexing.store.elasticsearch.indices.creation import (
     create_index,
     create_missing,
     create_missing_generation,
 )
-from indexing.store.elasticsearch.indices.existing import exists
+from indexing.store.elasticsearch.indices.existing import exists, list_indices
 from indexing.store.elasticsearch.indices.filling import restore_settings
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, MIN_SERVER_MAJOR, Layout
 from indexing.store.elasticsearch.indices.templates import ensure_templates
@@ -37,6 +42,11 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
             await upgrade(connection, layout)
         elif document["version"] > LAYOUT_VERSION:
             raise version_error(document["version"])
+        elif not all(map(layout.is_of_executions, document["slices"])):
+            # A snapshot that was restored under another prefix names the indices of its original,
+            # whose results must not count as stored here.
+            own = await list_indices(connection, layout.executions)
+            await Control(connection, layout).replace_slices(own)
         # Restoring a snapshot brings back the indices but not the templates.
         await ensure_templates(connection, layout)
         if document["building"] is not None:

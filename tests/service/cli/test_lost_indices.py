@@ -83,3 +83,21 @@ def test_a_search_index_without_its_name_gets_it_back(
     ask(elasticsearch_place, "POST", "/_aliases", {"actions": [removal]})
     assert command("index", "create").stderr == "the store is ready\n"
     assert with_store(read_rows) == before
+
+
+def test_of_several_search_indices_with_the_name_readers_use_the_one_that_is_complete(
+    settings: Mapping[str, str], command: Command, elasticsearch_place: ElasticsearchPlace
+) -> None:
+    # As after a restore of a snapshot that was made during a rebuild.
+    assert settings
+    with_store(lambda store: load_names(store, ["one", "two"]))
+    before = with_store(read_rows)
+    name = f"{elasticsearch_place.prefix}-identities"
+    ask(elasticsearch_place, "PUT", f"/{name}-killed")
+    alias = {"add": {"index": f"{name}-*", "alias": name}}
+    ask(elasticsearch_place, "POST", "/_aliases", {"actions": [alias]})
+    assert "the name of 2 indices" in command("index", "rebuild", code=1).stderr
+    assert command("index", "create").stderr == "the store is ready\n"
+    assert with_store(read_rows) == before
+    command("index", "rebuild")
+    assert with_store(read_rows) == before

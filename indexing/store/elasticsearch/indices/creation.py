@@ -7,7 +7,7 @@ from typing import Any, Final
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.client.failures import BAD_REQUEST, describe, type_of
-from indexing.store.elasticsearch.indices.existing import exists
+from indexing.store.elasticsearch.indices.existing import exists, find_indices
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.templates import choose_replicas
 
@@ -26,16 +26,20 @@ async def create_missing(connection: Connection, layout: Layout) -> list[str]:
 
 
 async def create_missing_generation(connection: Connection, layout: Layout, name: str) -> list[str]:
-    """Create the index of that generation, which readers use, if the search index has none.
+    """Let readers use that generation, if the alias of the search index names none or several.
 
     Returns its name if it was missing, and not only its alias.
     """
     alias, index = layout.identities, layout.identities_of(name)
-    if await exists(connection, alias):
+    serving = await find_indices(connection, alias)
+    if len(serving) == 1:
         return []
     is_missing = not await exists(connection, index)
     await create_index(connection, index)
-    actions = [{"add": {"index": index, "alias": alias}}]
+    # Whoever restores a snapshot may have given the alias to the generation of an unfinished
+    # rebuild too. Both have the rows that were written since that began.
+    others = [{"remove": {"index": each, "alias": alias}} for each in serving if each != index]
+    actions = [*others, {"add": {"index": index, "alias": alias}}]
     body = {"actions": actions}
     await connection.request("POST", "/_aliases", body, timeouts=WRITING, needs="acknowledged")
     return [index] if is_missing else []

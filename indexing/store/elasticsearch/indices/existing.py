@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.client.failures import NOT_FOUND
 from indexing.store.elasticsearch.client.places import WILDCARDS
@@ -12,8 +13,7 @@ from indexing.store.elasticsearch.client.places import WILDCARDS
 
 async def exists(connection: Connection, name: str) -> bool:
     """Return whether there is an index or alias of that name."""
-    found = await _resolve(connection, name, allow={NOT_FOUND})
-    return "error" not in found and bool(_names_in(found))
+    return bool(await find_indices(connection, name))
 
 
 async def list_indices(connection: Connection, pattern: str) -> list[str]:
@@ -25,10 +25,21 @@ async def find_index(connection: Connection, name: str) -> str:
     """Return the only index that has that name or alias.
 
     Raises:
-        StoreError: there is none.
+        StoreError: there is none, or several.
     """
-    (index,) = _names_in(await _resolve(connection, name))
-    return index
+    found = _names_in(await _resolve(connection, name))
+    if len(found) != 1:
+        raise StoreUnavailableError(
+            f"{name} is the name of {len(found)} indices, not of one;"
+            " `mergewatch index create` repairs that"
+        )
+    return found[0]
+
+
+async def find_indices(connection: Connection, name: str) -> list[str]:
+    """Return the indices that have that name or alias."""
+    found = await _resolve(connection, name, allow={NOT_FOUND})
+    return [] if "error" in found else _names_in(found)
 
 
 async def delete_index(connection: Connection, name: str) -> None:

@@ -31,6 +31,7 @@ CONFIGURATION: Final = (DEPLOY / "prometheus" / "prometheus.yml").read_text(enco
 EXPRESSIONS: Final = [
     target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())
 ]
+ALERTS: Final = (DEPLOY / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
 TRACES: Final = "/v1/ci/acme/repositories/widgets/traces"
 # What Grafana replaces: so that a rate needs a few scrapes only, and takes in all repositories.
 VARIABLES: Final = {"$__rate_interval": "1m", "$repository": ".*"}
@@ -130,11 +131,13 @@ def test_every_query_of_the_dashboard_returns_data(client: Client, prometheus: P
     prometheus.process.wait_until(everything_has_data, f"no data for {without_data}")
 
 
-def test_every_metric_of_the_dashboard_is_one_of_the_service(client: Client) -> None:
+def test_every_metric_of_dashboard_and_alerts_is_one_of_the_service(client: Client) -> None:
     """A query with a default value returns data even if no such metric exists."""
     client.work()
     exposed = set(re.findall(r"^# TYPE (\w+) ", client.read_metrics(), re.MULTILINE))
-    named = {name for each in EXPRESSIONS for name in re.findall(r"\bmergewatch_\w+", each)}
+    named = {
+        name for each in [*EXPRESSIONS, ALERTS] for name in re.findall(r"\bmergewatch_\w+", each)
+    }
     assert {re.sub("_(bucket|count)$", "", name) for name in named} <= exposed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -208,3 +209,25 @@ def test_the_rules_of_health_are_listed_by_name() -> None:
     listed = re.findall(r"^\| (`[a-z_`, ]+) \|", read("docs/health.md"), re.MULTILINE)
     names = {name for row in listed for name in re.findall(r"`([a-z_]+)`", row)}
     assert {rule.value for rule in Rule} <= names
+
+
+def test_every_line_of_the_log_that_needs_somebody_is_explained() -> None:
+    section = read("docs/operations.md").partition("### The log\n")[2].partition("\n## ")[0]
+    documented = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\|.+$", section, re.MULTILINE)))
+    beginnings = tuple(text.removesuffix("…") for text in documented if text.endswith(" …"))
+    logged = {
+        call.args[0].value
+        for package in ("service", "indexing")
+        for path in (ROOT / package).rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in {"error", "exception"}
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id.endswith("log")
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+    }
+    assert len(logged) > 15
+    unexplained = logged - set(documented)
+    assert not [text for text in unexplained if not text.startswith(beginnings)]

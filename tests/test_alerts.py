@@ -16,6 +16,8 @@ FOLDER: Final = Path(__file__).parents[1] / "deploy" / "prometheus"
 RULES: Final = yaml.safe_load((FOLDER / "alerts.yml").read_text(encoding="utf-8"))
 UP: Final = 'up{job="mergewatch", instance="one"}'
 REQUESTS: Final = 'mergewatch_requests_total{operation="events", status="%d"}'
+CALLS: Final = 'mergewatch_store_seconds_count{call="search_tests"}'
+FAILED: Final = 'mergewatch_store_errors_total{call="search_tests", reason="%s"}'
 
 # What a scrape each minute has, and the alerts that fire after half an hour of it.
 CASES: Final = [
@@ -38,14 +40,15 @@ CASES: Final = [
         id="503",
     ),
     pytest.param(
-        {UP: "1x40", 'mergewatch_store_errors_total{call="ping", reason="unavailable"}': "0+1x40"},
+        {UP: "1x40", CALLS: "0x40", FAILED % "unavailable": "0+1x40"},
         {"MergewatchStoreUnavailable"},
         id="store",
     ),
     pytest.param(
-        {UP: "1x40", 'mergewatch_store_errors_total{call="ping", reason="cancelled"}': "0+1x40"},
-        set(),
-        id="cancelled reads",
+        {UP: "1x40", CALLS: "0+600x40", FAILED % "unavailable": "0+1x40"}, set(), id="slow searches"
+    ),
+    pytest.param(
+        {UP: "1x40", CALLS: "0x40", FAILED % "cancelled": "0+1x40"}, set(), id="cancelled reads"
     ),
     pytest.param(
         {UP: "1x40", "mergewatch_requests_shed_total": "0+5x40"},

@@ -12,6 +12,8 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.indices.control import STORE_DOCUMENT
+from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
 from indexing.store.interface import Store
 from service.cli.running import with_store
 from tests.builders import WIDGETS, load_names
@@ -82,6 +84,23 @@ def test_a_search_index_without_its_name_gets_it_back(
     removal = {"remove": {"index": f"{alias}-1", "alias": alias}}
     ask(elasticsearch_place, "POST", "/_aliases", {"actions": [removal]})
     assert command("index", "create").stderr == "the store is ready\n"
+    assert with_store(read_rows) == before
+
+
+def test_a_search_index_of_an_earlier_version_gets_its_name_back_before_the_upgrade(
+    settings: Mapping[str, str], command: Command, elasticsearch_place: ElasticsearchPlace
+) -> None:
+    # As after a restore of an old snapshot under another prefix.
+    assert settings
+    with_store(lambda store: load_names(store, ["one", "two"]))
+    before = with_store(read_rows)
+    alias = f"{elasticsearch_place.prefix}-identities"
+    removal = {"remove": {"index": f"{alias}-1", "alias": alias}}
+    ask(elasticsearch_place, "POST", "/_aliases", {"actions": [removal]})
+    earlier = {"doc": {"version": LAYOUT_VERSION - 1}}
+    control = f"/{elasticsearch_place.prefix}-control/_update/{STORE_DOCUMENT}"
+    ask(elasticsearch_place, "POST", control, earlier)
+    assert command("index", "create").stderr.endswith("the store is ready\n")
     assert with_store(read_rows) == before
 
 

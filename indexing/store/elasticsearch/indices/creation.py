@@ -25,10 +25,10 @@ async def create_missing(connection: Connection, layout: Layout) -> list[str]:
     return missing
 
 
-async def create_missing_generation(connection: Connection, layout: Layout, name: str) -> list[str]:
+async def serve_generation(connection: Connection, layout: Layout, name: str) -> list[str]:
     """Let readers use that generation, if the alias of the search index names none or several.
 
-    Returns its name if it was missing, and not only its alias.
+    Creates its index if that is missing; returns its name then.
     """
     alias, index = layout.identities, layout.identities_of(name)
     serving = await find_indices(connection, alias)
@@ -39,8 +39,7 @@ async def create_missing_generation(connection: Connection, layout: Layout, name
     # Whoever restores a snapshot may have given the alias to the generation of an unfinished
     # rebuild too. Both have the rows that were written since that began.
     others = [{"remove": {"index": each, "alias": alias}} for each in serving if each != index]
-    actions = [*others, {"add": {"index": index, "alias": alias}}]
-    body = {"actions": actions}
+    body = {"actions": [*others, {"add": {"index": index, "alias": alias}}]}
     await connection.request("POST", "/_aliases", body, timeouts=WRITING, needs="acknowledged")
     return [index] if is_missing else []
 

@@ -18,7 +18,7 @@ from indexing.store.elasticsearch.indices.control import (
 from indexing.store.elasticsearch.indices.creation import (
     create_index,
     create_missing,
-    create_missing_generation,
+    serve_generation,
 )
 from indexing.store.elasticsearch.indices.existing import exists, list_indices
 from indexing.store.elasticsearch.indices.filling import restore_settings
@@ -85,7 +85,10 @@ async def find_version(
 
 
 async def create_lost(urls: Sequence[str], *, prefix: str, api_key: str | None = None) -> list[str]:
-    """Create the missing indices of a store of this version, empty; return their names.
+    """Create the missing indices of a store, empty; return their names.
+
+    The search index of an earlier version gets its alias back, which the upgrade needs. The rest is
+    for a store of this version.
 
     Only an operator may ask for this: while an index is missing, reads of it are unavailable.
 
@@ -96,7 +99,12 @@ async def create_lost(urls: Sequence[str], *, prefix: str, api_key: str | None =
     connection, layout = Connection(urls, api_key), Layout(prefix)
     try:
         document = await _find_store(connection, layout)
-        if document is None or document["version"] != LAYOUT_VERSION:
+        if document is None or document["version"] > LAYOUT_VERSION:
+            return []
+        generation: str = document["identities"]
+        if document["version"] < LAYOUT_VERSION:
+            if await exists(connection, layout.identities_of(generation)):
+                await serve_generation(connection, layout, generation)
             return []
         if not await exists(connection, layout.tests):
             raise StoreUnavailableError(
@@ -104,8 +112,7 @@ async def create_lost(urls: Sequence[str], *, prefix: str, api_key: str | None =
             )
         await ensure_templates(connection, layout)
         fixed = await create_missing(connection, layout)
-        generation = await create_missing_generation(connection, layout, document["identities"])
-        return fixed + generation
+        return fixed + await serve_generation(connection, layout, generation)
     finally:
         await connection.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from indexing.store.interface import Store, StoreIdentity
@@ -36,11 +37,14 @@ class LazyInvalidator(Invalidator):
         self._settings = settings
         self._store = store
         self._backend: CacheBackend | None = None
+        # Writes of a command that run at the same time share one cache.
+        self._opening = asyncio.Lock()
 
     async def invalidate(self, namespaces: Iterable[str]) -> None:
-        if self._backend is None:
-            identity = await self._store.get_identity()
-            self._backend = await open_backend(self._settings, self._store, identity)
+        async with self._opening:
+            if self._backend is None:
+                identity = await self._store.get_identity()
+                self._backend = await open_backend(self._settings, self._store, identity)
         await self._backend.invalidate(namespaces)
 
     async def close(self) -> None:

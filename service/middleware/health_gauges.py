@@ -9,13 +9,12 @@ from contextlib import suppress
 from typing import Final
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from indexing.errors import StoreError
 from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
-from service.middleware.store_gauges import keep_within_share
+from service.middleware.store_gauges import StoreGauges, keep_within_share
 
 # How long numbers are kept at least.
 KEPT_SECONDS: Final = 60.0
@@ -28,36 +27,17 @@ WAIT_SECONDS: Final = 2.0
 COUNT_SECONDS: Final = 10.0
 
 
-class HealthGauges(Collector):
-    """Gauges that a scrape refreshes in the background; what cannot be counted is left out."""
+class HealthGauges(StoreGauges):
+    """Gauges that a scrape reads from the store; what cannot be counted is left out."""
 
     def __init__(self, reader: Reader, repositories: Sequence[RepositoryName]) -> None:
+        super().__init__(WAIT_SECONDS)
         self._reader = reader
         self._repositories = list(repositories)
         self._tests: Mapping[str, Mapping[HealthStatus, int]] = {}
         self._stale: int | None = None
-        self._due = float("-inf")
-        self._counting: asyncio.Task[None] | None = None
 
-    async def refresh(self) -> None:
-        """Count, unless the numbers are recent; return before the end if it takes long."""
-        if self._counting is None:
-            if time.monotonic() < self._due:
-                return
-            self._counting = asyncio.create_task(self._count())
-            self._counting.add_done_callback(self._forget)
-        await asyncio.wait([self._counting], timeout=WAIT_SECONDS)
-
-    async def close(self) -> None:
-        """Stop counting."""
-        if self._counting is not None:
-            self._counting.cancel()
-            await asyncio.wait([self._counting])
-
-    def _forget(self, _: asyncio.Task[None]) -> None:
-        self._counting = None
-
-    async def _count(self) -> None:
+    async def _read(self) -> float:
         began = time.monotonic()
         tests: dict[str, Mapping[HealthStatus, int]] = {}
         stale: int | None = None
@@ -82,7 +62,7 @@ class HealthGauges(Collector):
         }
         # Counting scans all tests.
         share = None if is_complete else FAILING_SHARE
-        self._due = time.monotonic() + keep_within_share(began, KEPT_SECONDS, share)
+        return keep_within_share(began, KEPT_SECONDS, share)
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(

@@ -34,6 +34,7 @@ from service.middleware.loop_lag import LoopLag
 from service.middleware.measured_store import StoreMetrics
 from service.middleware.outbox_gauges import OutboxGauges
 from service.middleware.quarantine_gauges import QuarantineGauges
+from service.middleware.store_gauges import StoreGauges
 from service.routes import name_operation
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -88,7 +89,7 @@ class Metrics:
         self._page: bytes | None = None
         # The seconds of writing that were more than the share until then.
         self._debt, self._noted = 0.0, time.monotonic()
-        self._gauges: list[QuarantineGauges | HealthGauges | OutboxGauges] = []
+        self._gauges: list[StoreGauges] = []
         self._registry = CollectorRegistry()
         self._lag = Histogram(
             "mergewatch_event_loop_lag_seconds",
@@ -138,8 +139,7 @@ class Metrics:
         """Stop measuring."""
         self._loop_lag.stop()
         for gauges in self._gauges:
-            if isinstance(gauges, HealthGauges):
-                await gauges.close()
+            await gauges.close()
         if self._folder is not None:
             self._copies.stop()
 

@@ -18,18 +18,38 @@ SHARE: Final = 0.01
 
 
 class StoreGauges(Collector):
-    """Gauges that a scrape reads from the store, unless what was read is recent."""
+    """Gauges that a scrape reads from the store, unless what was read is recent.
 
-    def __init__(self) -> None:
+    A scrape waits at most `wait_seconds` for a read; a later one has what it finds. A client that
+    leaves does not end the read: otherwise each of those who leave at once would begin another.
+    """
+
+    def __init__(self, wait_seconds: float | None = None) -> None:
+        self.wait_seconds = wait_seconds
         self._due = float("-inf")
-        self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
         """Read the store, unless what was read is recent."""
-        async with self._lock:
-            if time.monotonic() >= self._due:
-                kept = await self._read()
-                self._due = time.monotonic() + kept
+        if self._reading is None:
+            if time.monotonic() < self._due:
+                return
+            self._reading = asyncio.create_task(self._run())
+            self._reading.add_done_callback(self._forget)
+        await asyncio.wait([self._reading], timeout=self.wait_seconds)
+
+    async def close(self) -> None:
+        """End the read in progress."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+
+    async def _run(self) -> None:
+        kept = await self._read()
+        self._due = time.monotonic() + kept
+
+    def _forget(self, _: asyncio.Task[None]) -> None:
+        self._reading = None
 
     @abstractmethod
     async def _read(self) -> float:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -185,6 +185,32 @@ async def test_waiting_notifications_of_all_webhooks_are_counted_with_the_age_of
     assert await read() == {}
 
 
+async def test_a_client_that_leaves_begins_no_read_for_the_next_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+    begun, released = asyncio.Event(), asyncio.Event()
+    list_quarantines = store.list_quarantines
+
+    async def wait(*arguments: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        begun.set()
+        await released.wait()
+        return await list_quarantines(*arguments)
+
+    monkeypatch.setattr(store, "list_quarantines", wait)
+    gauges = QuarantineGauges(store, (WIDGETS,), lambda: NOON)
+    leaving = asyncio.create_task(gauges.refresh())
+    await begun.wait()
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    released.set()
+    await gauges.refresh()
+    assert reads == 1
+    assert [sample.value for family in gauges.collect() for sample in family.samples] == [0]
+
+
 async def test_tests_of_named_repositories_are_counted_by_health(counted: FrontDoor) -> None:
     run = make_run()
     results = make_executions(run, [("a", P), ("b", P)])
@@ -222,15 +248,15 @@ def counts_of(gauges: HealthGauges) -> list[tuple[str, float]]:
     return [(each.name, each.value) for family in gauges.collect() for each in family.samples]
 
 
-async def test_a_scrape_does_not_wait_for_a_long_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_gauges, "WAIT_SECONDS", 0.01)
+async def test_a_scrape_does_not_wait_for_a_long_count() -> None:
     slow = SlowCounts()
     gauges = HealthGauges(cast("Reader", slow), (WIDGETS,))
+    gauges.wait_seconds = 0.01
     for _ in range(3):
         await gauges.refresh()
     assert (slow.calls, counts_of(gauges)) == (1, [])
     slow.released.set()
-    monkeypatch.setattr(health_gauges, "WAIT_SECONDS", 60.0)
+    gauges.wait_seconds = 60.0
     await gauges.refresh()
     # Only the repository that cannot be counted is left out.
     assert counts_of(gauges) == [("mergewatch_tests", 1.0)]

@@ -130,7 +130,7 @@ def ci_junit(
         reason = "MERGEWATCH_TOKEN is empty, as in pull requests from forks: nothing is uploaded"
         decision = asyncio.run(check.run_alone(reason))
     elif settings.url is None or settings.token is None:
-        decision = _decide_by_store(check, settings, repository, target, timeout)
+        decision = _decide_by_store(check, settings, repository, target)
     else:
         click.echo(f"uploading to {settings.url}", err=True)
         decision = asyncio.run(
@@ -160,7 +160,10 @@ class _JobCheck:
         self._failure_exit_codes = failure_exit_codes
 
     async def run(
-        self, sink: ExecutionSink, read_quarantines: ReadQuarantines, seconds: float
+        self,
+        sink: ExecutionSink,
+        read_quarantines: ReadQuarantines,
+        seconds: float | None = None,
     ) -> Decision:
         collecting = CollectingSink(sink, seconds)
         # Before the results are stored, because they can begin an automatic quarantine: a job must
@@ -205,13 +208,11 @@ def _decide_by_store(
     settings: Settings,
     repository: RepositoryName,
     target: str,
-    seconds: float,
 ) -> Decision:
     try:
         return with_store(
-            lambda store: check.run(
-                store, lambda: _read_stored(store, repository, target), seconds
-            ),
+            # A store has timeouts of its own, and may take long for a large report.
+            lambda store: check.run(store, lambda: _read_stored(store, repository, target)),
             settings,
         )
     except StoreUnavailableError as error:

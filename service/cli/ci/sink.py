@@ -51,10 +51,10 @@ class CollectingSink(ResultCollector):
     """A collector that passes the test results on to another sink.
 
     It stops passing results on after the first failure of the other sink, or once the calls have
-    taken `seconds` in total. `failure` then holds the reason.
+    taken `seconds` in total, if these are limited. `failure` then holds the reason.
     """
 
-    def __init__(self, sink: ExecutionSink, seconds: float) -> None:
+    def __init__(self, sink: ExecutionSink, seconds: float | None) -> None:
         super().__init__()
         self.failure: str | None = None
         self._sink = sink
@@ -93,7 +93,8 @@ class CollectingSink(ResultCollector):
         Returns None and sets `failure` if it fails.
         """
         began = time.monotonic()
-        seconds = max(self._seconds_left, 0) * share
+        left = self._seconds_left
+        seconds = None if left is None else max(left, 0) * share
         try:
             async with asyncio.timeout(seconds):
                 return await work
@@ -102,8 +103,11 @@ class CollectingSink(ResultCollector):
         except StoreUnavailableError as error:
             self.failure = f"the store is unavailable: {error}"
         except TimeoutError:
+            if seconds is None:
+                raise
             within = self._seconds if share == 1 else seconds
             self.failure = f"the service did not answer within {within:g} seconds"
         finally:
-            self._seconds_left -= time.monotonic() - began
+            if left is not None:
+                self._seconds_left = left - (time.monotonic() - began)
         return None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from indexing.store.interface import ExecutionCount
+from indexing.store.sqlite.store import SqliteStore
 from indexing.timestamps import format_timestamp
 from service.cli import main
 from tests.builders import NOON
@@ -243,3 +246,21 @@ async def test_thousands_of_failures_print_a_screenful(
     result = await check(cases=(cases,), code=1)
     assert len(result.stdout.splitlines()) < 200
     assert "  and 1,950 more" in result.stdout
+
+
+async def test_a_large_report_may_take_its_time_over_a_store(
+    door: FrontDoor, check: JobCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MERGEWATCH_URL")
+    monkeypatch.delenv("MERGEWATCH_TOKEN")
+    await quarantine(door, "b")
+    write_results = SqliteStore.write_results
+
+    async def write_slowly(*arguments: Any) -> ExecutionCount:
+        await asyncio.sleep(1.1)
+        return await write_results(*arguments)
+
+    monkeypatch.setattr(SqliteStore, "write_results", write_slowly)
+    result = await check("--timeout=1", cases=(PASSED + FAILED,))
+    assert result.stderr == "read 2, written 2, unchanged 0, refused 0\n"
+    assert result.stdout.endswith("not blocked: 1 failed test is quarantined\n")

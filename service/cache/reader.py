@@ -27,7 +27,6 @@ from indexing.models.tests import IdentityKey, TestIdentity, TestQuery
 from indexing.models.trends import DayQuery, HealthCounts
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
-from service.cache.answer_ends import Bounds, find_end_of_events, find_end_of_quarantines
 from service.cache.answers import (
     ANSWER_CODEC,
     Answer,
@@ -50,6 +49,7 @@ from service.cache.codecs import (
     pack_key,
     unpack_key,
 )
+from service.cache.expiry import Bounds, find_expiry_of_events, find_expiry_of_quarantines
 from service.cache.keys import (
     CREDENTIALS,
     CacheKey,
@@ -258,7 +258,7 @@ class CachedReader:
             page = await self._reader.list_events(query, anchor, limit)
             body = _encode_events(Rows([row.body for row in page.rows], len(page.rows), limit))
             ends = pack_ends(page, EVENT_KEYS)
-            until = find_end_of_events(
+            until = find_expiry_of_events(
                 query, bounds, page, now, sees_all=self._session.sees_all_writes
             )
             if len(body) > _LARGE_BYTES:
@@ -286,7 +286,7 @@ class CachedReader:
         async def read() -> Answer:
             page = await self._reader.list_quarantines(query, anchor, limit)
             ends = pack_ends(page, QUARANTINE_KEYS)
-            until = await find_end_of_quarantines(self._reader, query, page)
+            until = await find_expiry_of_quarantines(self._reader, query, page)
             if kind is Kind.QUARANTINE_DETAILS:
                 detailed = await add_details(self._reader, query.repository, page.rows)
                 return make_answer(encode_details(detailed), ends, query.now, until)

@@ -1,4 +1,4 @@
-"""Computes when a cached answer ceases to be valid because time passes.
+"""Computes when a cached answer expires because time passes.
 
 Quarantines expire, and events leave a range that ends now.
 """
@@ -22,7 +22,7 @@ _MOVING_EVENTS: Final = timedelta(seconds=EVENTS_LIFETIME)
 _UNSEEN_EVENTS: Final = timedelta(seconds=UNSEEN_EVENTS_LIFETIME)
 
 
-def find_end_of_events(
+def find_expiry_of_events(
     query: EventQuery, bounds: Bounds, page: Page[EventRow], now: datetime, *, sees_all: bool
 ) -> datetime:
     """Return when a first page of events expires; `sees_all` if the cache notices all writes."""
@@ -34,11 +34,11 @@ def find_end_of_events(
     return until
 
 
-async def find_end_of_quarantines(
+async def find_expiry_of_quarantines(
     reader: Reader, query: QuarantineQuery, page: Page[Quarantine]
 ) -> datetime | None:
     """Return when the first quarantine of the page, or right beside it, expires."""
-    return _soonest_end((*page.rows, *await _read_neighbours(reader, query, page)))
+    return _soonest_expiry((*page.rows, *await _read_neighbours(reader, query, page)))
 
 
 async def _read_neighbours(
@@ -55,5 +55,5 @@ async def _read_neighbours(
     return beside
 
 
-def _soonest_end(rows: Iterable[Quarantine]) -> datetime | None:
+def _soonest_expiry(rows: Iterable[Quarantine]) -> datetime | None:
     return min((row.expires_at for row in rows if row.expires_at is not None), default=None)

@@ -12,12 +12,10 @@ from indexing.models.events import EventRow
 from service.context import READER
 from service.handlers.event_query import choose_received_range, make_query
 from service.handlers.list_endpoint import ListEndpoint, open_list
-from service.handlers.row_stream import RowStream, stream_rows
-from service.http.raw_response import headers_of
+from service.handlers.row_stream import stream_rows
 from service.middleware.response_cache import find_row_format, respond, respond_uncached
 from service.pagination.sort_keys import EVENT_KEYS
 from service.routes import LIST_EVENTS
-from service.schemas.limits import DEFAULT_PER_PAGE
 from service.streaming.rows import Cell, RowFormat
 
 LIST: Final = ListEndpoint(LIST_EVENTS, EVENT_KEYS)
@@ -48,17 +46,14 @@ async def list_events(request: web.Request) -> web.StreamResponse:
         # The range of the walk, whatever the time: its first page is not that of a new request.
         bounds = (time_range.start, time_range.end)
     query = make_query(opened.repository, parameters, time_range)
-    ignored = opened.query.ignored
     media_type = find_row_format(request)
     if media_type is not None:
         read = partial(context.reader.list_events, query)
-        headers = headers_of(ignored=ignored, negotiated=True)
-        rows = RowStream(read, _ROWS)
         return await stream_rows(
-            request, opened.query, media_type, headers, LIST.route.operation, rows
+            request, opened.query, LIST.route.operation, media_type, read, _ROWS
         )
-    limit = parameters["per_page"] or DEFAULT_PER_PAGE
-    answer = await request[READER].list_events(query, bounds, opened.anchor, limit, now)
+    reader, ignored = request[READER], opened.query.ignored
+    answer = await reader.list_events(query, bounds, opened.anchor, opened.per_page, now)
     if opened.position.time_range is not None:
         links = opened.links(answer.ends, time_range)
         return respond_uncached(request, answer, links, ignored=ignored, negotiated=True)

@@ -14,10 +14,9 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.paging import Anchor, Page
 from service.context import CONTEXT
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page, read_present
-from service.handlers.row_stream import RowStream, stream_rows
+from service.handlers.row_stream import stream_rows
 from service.handlers.time_range import choose_range, find_range_errors
 from service.http.path_params import TEST_ID
-from service.http.raw_response import headers_of
 from service.middleware.response_cache import find_row_format, respond_uncached
 from service.pagination.sort_keys import EXECUTION_KEYS
 from service.routes import LIST_EXECUTIONS
@@ -57,12 +56,10 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
 
     media_type = find_row_format(request)
     if media_type is not None:
-        headers = headers_of(ignored=opened.query.ignored, negotiated=True)
-        rows = RowStream(read_present(read), _ROWS)
         return await stream_rows(
-            request, opened.query, media_type, headers, EXECUTIONS.route.operation, rows
+            request, opened.query, EXECUTIONS.route.operation, media_type, read_present(read), _ROWS
         )
-    answer = await read_page(opened, EXECUTIONS, read, _encode)
+    answer = await read_page(opened, read, _encode)
     links = opened.links(answer.ends, time_range)
     return respond_uncached(request, answer, links, ignored=opened.query.ignored, negotiated=True)
 

@@ -39,7 +39,7 @@ async def list_failures(request: web.Request) -> web.StreamResponse:
     async def read(anchor: Anchor[FailureKey], limit: int) -> Page[Failure] | None:
         return await opened.context.reader.list_failures(query, anchor, limit)
 
-    answer = await read_page(opened, FAILURES, read, _encode_page)
+    answer = await read_page(opened, read, _encode_page)
     links = opened.links(answer.ends)
     return respond_uncached(request, answer, links, ignored=opened.query.ignored)
 

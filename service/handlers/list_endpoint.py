@@ -39,13 +39,15 @@ class OpenList(NamedTuple, Generic[K]):
 
     request: web.Request
     context: Context
+    endpoint: ListEndpoint[K]
     repository: RepositoryName
     query: ListQuery
     paginator: Paginator[K]
     position: Position[K]
-    # The parameters, and the position of the page as the store takes it.
+    # The parameters, the position of the page as the store takes it, and the page size in effect.
     parameters: Mapping[str, Any]
     anchor: Anchor[K]
+    per_page: int
 
     def links(self, ends: Ends[bytes], time_range: TimeRange | None = None) -> tuple[str, ...]:
         """Return the `Link` fields of a page with these ends; raises as `paginator.links` does."""
@@ -82,9 +84,17 @@ def open_list(
         within,
         find_errors,
     )
-    anchor = Anchor(position.key, position.backward)
     return OpenList(
-        request, context, repository, query, paginator, position, query.parameters, anchor
+        request,
+        context,
+        endpoint,
+        repository,
+        query,
+        paginator,
+        position,
+        query.parameters,
+        Anchor(position.key, position.backward),
+        query.parameters["per_page"] or DEFAULT_PER_PAGE,
     )
 
 
@@ -104,7 +114,6 @@ def read_present(
 
 async def read_page(
     opened: OpenList[K],
-    endpoint: ListEndpoint[K],
     read: Callable[[Anchor[K], int], Coroutine[Any, Any, Page[R] | None]],
     encode: Encoder,
 ) -> Answer:
@@ -113,7 +122,6 @@ async def read_page(
     Raises:
         Problem: 404 if `read` returns `None`, as `read_present` does.
     """
-    per_page = opened.parameters["per_page"] or DEFAULT_PER_PAGE
-    page = await read_present(read)(opened.anchor, per_page)
-    body = encode(Rows(page.rows, len(page.rows), per_page))
-    return make_answer(body, pack_ends(page, endpoint.keys))
+    page = await read_present(read)(opened.anchor, opened.per_page)
+    body = encode(Rows(page.rows, len(page.rows), opened.per_page))
+    return make_answer(body, pack_ends(page, opened.endpoint.keys))

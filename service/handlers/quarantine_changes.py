@@ -57,7 +57,7 @@ async def list_changes(request: web.Request) -> web.StreamResponse:
             opened.repository, context.clock(), anchor, limit
         )
 
-    answer = await read_page(opened, LIST, read, _encode_page)
+    answer = await read_page(opened, read, _encode_page)
     return respond_uncached(
         request, answer, opened.links(answer.ends), ignored=opened.query.ignored
     )

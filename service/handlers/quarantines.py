@@ -21,7 +21,6 @@ from service.http.query_string import INCLUDE_FIELD
 from service.middleware.response_cache import respond
 from service.pagination.sort_keys import QUARANTINE_KEYS
 from service.routes import LIST_QUARANTINES, LIST_TEST_STATES
-from service.schemas.limits import DEFAULT_PER_PAGE
 from service.schemas.queries import DETAILS
 
 LIST: Final = ListEndpoint(LIST_QUARANTINES, QUARANTINE_KEYS)
@@ -36,8 +35,8 @@ async def list_quarantines(request: web.Request) -> web.StreamResponse:
     opened = open_list(request, LIST)
     parameters = opened.parameters
     with_details = DETAILS in parameters.get(INCLUDE_FIELD, ())
-    is_paged = parameters["cursor"] or with_details
-    limit = parameters["per_page"] or (DEFAULT_PER_PAGE if is_paged else None)
+    is_paged = parameters["per_page"] or parameters["cursor"] or with_details
+    limit = opened.per_page if is_paged else None
     query = make_query(opened.repository, parameters, opened.context.clock())
     kind = Kind.QUARANTINE_DETAILS if with_details else Kind.QUARANTINES
     answer = await request[READER].list_quarantines(query, opened.anchor, limit, kind)
@@ -58,8 +57,9 @@ async def list_test_states(request: web.Request) -> web.StreamResponse:
         branch=opened.parameters["branch_name"],
         test_id=None if name is None else derive_test_id(opened.repository, name),
     )
-    limit = opened.parameters["per_page"] or DEFAULT_PER_PAGE
-    answer = await request[READER].list_quarantines(query, opened.anchor, limit, Kind.TEST_STATES)
+    answer = await request[READER].list_quarantines(
+        query, opened.anchor, opened.per_page, Kind.TEST_STATES
+    )
     return respond(request, answer, opened.links(answer.ends), ignored=opened.query.ignored)
 
 

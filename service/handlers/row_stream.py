@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from indexing.models.paging import Anchor, HasKey, Page
 from service.context import PRINCIPAL, find_access_check
@@ -17,6 +15,7 @@ from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.operations import Operation
 from service.http.query_string import CURSOR_FIELD
+from service.http.raw_response import headers_of
 from service.pagination.paginator import ListQuery
 from service.streaming.lasting_access import LastingAccess
 from service.streaming.limits import StreamLimit
@@ -38,23 +37,18 @@ MAX_STREAMS: Final = 32
 ROW_STREAMS: Final = web.AppKey("row_streams", StreamLimit)
 
 
-@dataclass(frozen=True, slots=True)
-class RowStream(Generic[R]):
-    """One list as a stream: how its pages are read, and its rows written."""
-
-    read: Callable[[Anchor[Any], int], Awaitable[Page[R]]]
-    format: RowFormat[R]
+Read = Callable[[Anchor[Any], int], Awaitable[Page[R]]]
 
 
 async def stream_rows(
     request: web.Request,
     query: ListQuery,
-    media_type: str,
-    headers: CIMultiDict[str],
     operation: Operation,
-    rows: RowStream[R],
+    media_type: str,
+    read: Read[R],
+    rows: RowFormat[R],
 ) -> web.StreamResponse:
-    """Return a response that streams all rows of a list as that media type, with these headers.
+    """Return a response that streams all rows of a list, read by `read`, as that media type.
 
     It breaks off soon after the request would not be allowed any more.
 
@@ -68,21 +62,22 @@ async def stream_rows(
     release = request.app[ROW_STREAMS].acquire(request[PRINCIPAL].name)
     try:
         # Before the response begins, a failed read is still reported as a problem.
-        first = await rows.read(Anchor(), ROWS_AT_ONCE)
+        first = await read(Anchor(), ROWS_AT_ONCE)
     except BaseException:
         release()
         raise
+    headers = headers_of(ignored=query.ignored, negotiated=True)
     headers["Content-Type"] = CONTENT_TYPES[media_type]
     access = LastingAccess(partial(find_access_check(request, operation).run, request))
-    return StreamedResponse(headers, _write(rows, first, media_type, access), release)
+    return StreamedResponse(headers, _write(read, rows, first, media_type, access), release)
 
 
 async def _write(
-    rows: RowStream[R], page: Page[R], media_type: str, access: LastingAccess
+    read: Read[R], rows: RowFormat[R], page: Page[R], media_type: str, access: LastingAccess
 ) -> AsyncGenerator[bytes, None]:
-    written = rows.format.begin(media_type)
+    written = rows.begin(media_type)
     while True:
-        written += rows.format.write(media_type, page.rows)
+        written += rows.write(media_type, page.rows)
         for start in range(0, len(written), PIECE_BYTES):
             if not await access.lasts():
                 raise BrokenStreamError("access has ended")
@@ -91,5 +86,5 @@ async def _write(
             return
         # A read may return without yielding to the event loop.
         await asyncio.sleep(0)
-        page = await rows.read(Anchor(page.rows[-1].key), ROWS_AT_ONCE)
+        page = await read(Anchor(page.rows[-1].key), ROWS_AT_ONCE)
         written = b""

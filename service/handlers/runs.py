@@ -36,6 +36,6 @@ async def list_runs(request: web.Request) -> web.StreamResponse:
     async def read(anchor: Anchor[RunKey], limit: int) -> Page[ListedRun]:
         return await opened.context.reader.list_runs(query, anchor, limit)
 
-    answer = await read_page(opened, RUNS, read, _encode)
+    answer = await read_page(opened, read, _encode)
     links = opened.links(answer.ends)
     return respond_uncached(request, answer, links, ignored=opened.query.ignored)

@@ -16,17 +16,15 @@ from indexing.names import RepositoryName
 from service.context import READER, REPOSITORY
 from service.handlers.code_owners import with_files
 from service.handlers.list_endpoint import ListEndpoint, open_list
-from service.handlers.row_stream import RowStream, stream_rows
+from service.handlers.row_stream import stream_rows
 from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import TEST_ID
 from service.http.query_string import INCLUDE_FIELD
-from service.http.raw_response import headers_of
 from service.middleware.response_cache import find_row_format, respond
 from service.pagination.sort_keys import IDENTITY_KEYS
 from service.routes import SEARCH_TESTS
 from service.schemas.compiled import compile_encoder
-from service.schemas.limits import DEFAULT_PER_PAGE
 from service.schemas.queries import METRICS, TOTAL
 from service.schemas.responses import TestIdentityAnswer, TestMetricsAnswer
 from service.streaming.rows import Cell, RowFormat
@@ -42,16 +40,14 @@ async def search_tests(request: web.Request) -> web.StreamResponse:
     if media_type is not None:
         query = await with_files(request, query)
         read = partial(opened.context.reader.search_tests, query)
-        headers = headers_of(ignored=opened.query.ignored, negotiated=True)
-        rows = RowStream(read, _ROWS_WITH_METRICS if query.with_metrics else _ROWS)
+        rows = _ROWS_WITH_METRICS if query.with_metrics else _ROWS
         return await stream_rows(
-            request, opened.query, media_type, headers, SEARCH.route.operation, rows
+            request, opened.query, SEARCH.route.operation, media_type, read, rows
         )
-    limit = opened.parameters["per_page"] or DEFAULT_PER_PAGE
     answer = await request[READER].search_tests(
         query,
         opened.anchor,
-        limit,
+        opened.per_page,
         with_total=TOTAL in opened.parameters.get(INCLUDE_FIELD, ()),
         complete=partial(with_files, request) if query.owners else None,
     )

@@ -48,13 +48,13 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
         return await reader.list_transitions(query, anchor, limit)
 
     async def read_answer() -> Answer:
-        return await read_page(opened, TRANSITIONS, read, _encode_page)
+        return await read_page(opened, read, _encode_page)
 
     canonical = canonical_page(
         # Figures by day have keys of the same kind.
         ("transitions", *_filters(query)),
         opened.anchor,
-        parameters["per_page"],
+        opened.per_page,
         TRANSITION_KEYS.pack,
     )
     answer = await request[READER].find_trend(opened.repository, canonical, read_answer)

@@ -10,8 +10,7 @@ from aiohttp import web
 
 from indexing.identifiers import read_uuid
 from indexing.models.executions import Conclusion
-from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
-from indexing.models.paging import Anchor, Page
+from indexing.models.listed_executions import ExecutionQuery, ListedExecution
 from service.context import CONTEXT
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page, read_present
 from service.handlers.row_stream import stream_rows
@@ -37,7 +36,7 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/executions."""
     now = request.app[CONTEXT].clock()
     opened = open_list(request, EXECUTIONS, partial(find_range_errors, now=now))
-    parameters, reader = opened.parameters, opened.context.reader
+    parameters = opened.parameters
     time_range = opened.position.time_range or choose_range(parameters, now)
     query = ExecutionQuery(
         repository=opened.repository,
@@ -51,9 +50,7 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
         conclusions=tuple(map(Conclusion, parameters["conclusion"])),
     )
 
-    async def read(anchor: Anchor[ExecutionKey], limit: int) -> Page[ListedExecution] | None:
-        return await reader.list_executions(query, anchor, limit)
-
+    read = partial(opened.context.reader.list_executions, query)
     media_type = find_row_format(request)
     if media_type is not None:
         return await stream_rows(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Final
 
 from aiohttp import web
 
 from indexing.identifiers import read_uuid
-from indexing.models.failures import Failure, FailureKey, FailureQuery
-from indexing.models.paging import Anchor, Page
+from indexing.models.failures import FailureQuery
 from service.cache.answers import make_answer
 from service.context import CONTEXT, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
@@ -35,10 +35,7 @@ async def list_failures(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/failures."""
     opened = open_list(request, FAILURES)
     query = FailureQuery(opened.repository, _test_of(request), opened.parameters["branch"])
-
-    async def read(anchor: Anchor[FailureKey], limit: int) -> Page[Failure] | None:
-        return await opened.context.reader.list_failures(query, anchor, limit)
-
+    read = partial(opened.context.reader.list_failures, query)
     answer = await read_page(opened, read, _encode_page)
     links = opened.links(answer.ends)
     return respond_uncached(request, answer, links, ignored=opened.query.ignored)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,14 +17,7 @@ from marshmallow import ValidationError
 from indexing.errors import TooManyQuarantinesError
 from indexing.identifiers import derive_test_id, read_uuid
 from indexing.ingest.body_errors import BodyError
-from indexing.models.paging import Anchor, Page
-from indexing.models.quarantines import (
-    Actor,
-    ActorKind,
-    QuarantineChange,
-    QuarantineChangeKey,
-    QuarantineRequest,
-)
+from indexing.models.quarantines import Actor, ActorKind, QuarantineRequest
 from service.auth.principal import Principal
 from service.context import CONTEXT, PRINCIPAL, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
@@ -50,17 +44,11 @@ _encode_page: Final = compile_encoder(QuarantineChangesAnswer)
 async def list_changes(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/changes."""
     opened = open_list(request, LIST)
-
-    async def read(anchor: Anchor[QuarantineChangeKey], limit: int) -> Page[QuarantineChange]:
-        context = opened.context
-        return await context.reader.list_quarantine_changes(
-            opened.repository, context.clock(), anchor, limit
-        )
-
+    context = opened.context
+    read = partial(context.reader.list_quarantine_changes, opened.repository, context.clock())
     answer = await read_page(opened, read, _encode_page)
-    return respond_uncached(
-        request, answer, opened.links(answer.ends), ignored=opened.query.ignored
-    )
+    links = opened.links(answer.ends)
+    return respond_uncached(request, answer, links, ignored=opened.query.ignored)
 
 
 async def add_quarantine(request: web.Request) -> web.Response:

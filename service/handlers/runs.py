@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from aiohttp import web
 
-from indexing.models.listed_runs import ListedRun, RunKey, RunQuery
-from indexing.models.paging import Anchor, Page
+from indexing.models.listed_runs import RunQuery
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.middleware.response_cache import respond_uncached
 from service.pagination.sort_keys import RUN_KEYS
@@ -32,10 +32,6 @@ async def list_runs(request: web.Request) -> web.StreamResponse:
         pipelines=parameters["pipeline_name"],
         jobs=parameters["job_name"],
     )
-
-    async def read(anchor: Anchor[RunKey], limit: int) -> Page[ListedRun]:
-        return await opened.context.reader.list_runs(query, anchor, limit)
-
-    answer = await read_page(opened, read, _encode)
+    answer = await read_page(opened, partial(opened.context.reader.list_runs, query), _encode)
     links = opened.links(answer.ends)
     return respond_uncached(request, answer, links, ignored=opened.query.ignored)

@@ -8,10 +8,9 @@ from typing import Final
 from aiohttp import web
 
 from indexing.identifiers import read_uuid
-from indexing.models.paging import Anchor, Page
 from indexing.models.tests import HealthStatus
-from indexing.models.transitions import Transition, TransitionKey, TransitionQuery
-from service.cache.answers import Answer, canonical_page, filters_of, make_answer
+from indexing.models.transitions import TransitionQuery
+from service.cache.answers import canonical_page, filters_of, make_answer
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.handlers.time_range import choose_range, find_range_errors
@@ -35,7 +34,7 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/health-transitions."""
     now = request.app[CONTEXT].clock()
     opened = open_list(request, TRANSITIONS, partial(find_range_errors, now=now))
-    parameters, reader = opened.parameters, opened.context.reader
+    parameters = opened.parameters
     time_range = opened.position.time_range or choose_range(parameters, now)
     query = TransitionQuery(
         opened.repository,
@@ -43,13 +42,7 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
         time_range.end,
         tuple(map(HealthStatus, parameters["health_status"])),
     )
-
-    async def read(anchor: Anchor[TransitionKey], limit: int) -> Page[Transition]:
-        return await reader.list_transitions(query, anchor, limit)
-
-    async def read_answer() -> Answer:
-        return await read_page(opened, read, _encode_page)
-
+    read = partial(opened.context.reader.list_transitions, query)
     canonical = canonical_page(
         # Figures by day have keys of the same kind.
         ("transitions", *_filters(query)),
@@ -57,7 +50,9 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
         opened.per_page,
         TRANSITION_KEYS.pack,
     )
-    answer = await request[READER].find_trend(opened.repository, canonical, read_answer)
+    answer = await request[READER].find_trend(
+        opened.repository, canonical, partial(read_page, opened, read, _encode_page)
+    )
     links = opened.links(answer.ends, time_range)
     return respond(request, answer, links, ignored=opened.query.ignored)
 

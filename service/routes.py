@@ -23,7 +23,7 @@ from service.http.path_params import (
     TEST_ID,
     TEST_STAT,
 )
-from service.http.route import ListRoute, Route
+from service.http.route import ListRoute, QueryRoute, Route
 from service.http.targets import UI_PREFIX
 from service.schemas.bodies import QuarantineBody
 from service.schemas.insight_queries import (
@@ -61,7 +61,7 @@ LIST_EVENTS: Final = ListRoute(
     query=EventsQuery(),
     row_types=(NDJSON, CSV),
 )
-AGGREGATE_EVENTS: Final = Route(
+AGGREGATE_EVENTS: Final = QueryRoute(
     operation=Operation.EVENT_AGGREGATE,
     url="/v1/repos/{owner}/{repository}/logs/aggregate",
     operation_id="aggregateEvents",
@@ -150,7 +150,7 @@ GET_FAILURE: Final = Route(
     path=(OWNER, REPOSITORY, TEST_ID, FAILURE_ID),
     answer="FailureDetail",
 )
-GET_TEST_HEALTH: Final = Route(
+GET_TEST_HEALTH: Final = QueryRoute(
     operation=Operation.TEST_HEALTH,
     url="/v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health",
     operation_id="getTestHealth",
@@ -159,7 +159,7 @@ GET_TEST_HEALTH: Final = Route(
     answer="HealthReport",
     query=HealthQuery(),
 )
-GET_STATS: Final = Route(
+GET_STATS: Final = QueryRoute(
     operation=Operation.STATS,
     url="/v1/ci/{owner}/repositories/{repository}/tests/stats/{stat}",
     operation_id="getStats",
@@ -168,7 +168,7 @@ GET_STATS: Final = Route(
     answer="Series",
     query=StatsQuery(),
 )
-GROUP_TESTS: Final = Route(
+GROUP_TESTS: Final = QueryRoute(
     operation=Operation.GROUPS,
     url="/v1/ci/{owner}/repositories/{repository}/tests/groups",
     operation_id="groupTests",
@@ -177,7 +177,7 @@ GROUP_TESTS: Final = Route(
     answer="TestGroups",
     query=GroupsQuery(),
 )
-GET_TEST_STATS: Final = Route(
+GET_TEST_STATS: Final = QueryRoute(
     operation=Operation.TEST_STATS,
     url="/v1/ci/{owner}/repositories/{repository}/tests/{test_id}/stats/{stat}",
     operation_id="getTestStats",

@@ -15,11 +15,10 @@ from service.context import CONTEXT, REPOSITORY
 from service.handlers.event_query import choose_received_range, make_query
 from service.handlers.parameters import read_parameters
 from service.middleware.response_cache import respond_uncached
+from service.routes import AGGREGATE_EVENTS
 from service.schemas.compiled import compile_encoder
-from service.schemas.queries import EventAggregateQuery
 from service.schemas.responses import EventAggregateAnswer
 
-_QUERY: Final = EventAggregateQuery()
 _encode: Final = compile_encoder(EventAggregateAnswer)
 
 
@@ -71,7 +70,7 @@ class _Counted:
 
 async def aggregate_events(request: web.Request) -> web.StreamResponse:
     """GET /v1/repos/{owner}/{repository}/logs/aggregate."""
-    parameters, ignored = read_parameters(request, _QUERY)
+    parameters, ignored = read_parameters(request, AGGREGATE_EVENTS)
     context = request.app[CONTEXT]
     time_range = choose_received_range(
         parameters["received_from"], parameters["received_to"], context.clock()

@@ -15,11 +15,10 @@ from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.code_owners import OwnerSearch
 from service.handlers.parameters import read_parameters
 from service.middleware.response_cache import respond
+from service.routes import GROUP_TESTS
 from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import TestGroupsAnswer
-from service.schemas.insight_queries import GroupsQuery
 
-_QUERY: Final = GroupsQuery()
 _encode: Final = compile_encoder(TestGroupsAnswer)
 
 
@@ -30,7 +29,7 @@ class _Groups:
 
 async def group_tests(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/groups."""
-    parameters, ignored = read_parameters(request, _QUERY)
+    parameters, ignored = read_parameters(request, GROUP_TESTS)
     by, repository = Grouping(parameters["by"]), request[REPOSITORY]
 
     async def read() -> Answer:

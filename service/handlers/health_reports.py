@@ -20,12 +20,11 @@ from service.http import problems
 from service.http.path_params import TEST_ID
 from service.http.query_string import INCLUDE_FIELD
 from service.middleware.response_cache import respond_uncached
+from service.routes import GET_TEST_HEALTH
 from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import HealthReportAnswer
-from service.schemas.insight_queries import HealthQuery
 from service.schemas.queries import OWNERS
 
-_QUERY: Final = HealthQuery()
 _encode: Final = compile_encoder(HealthReportAnswer, without=(OWNERS,))
 _encode_with_owners: Final = compile_encoder(HealthReportAnswer)
 
@@ -37,7 +36,7 @@ class _OwnedReport(HealthReport):
 
 async def get_health(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health."""
-    parameters, ignored = read_parameters(request, _QUERY)
+    parameters, ignored = read_parameters(request, GET_TEST_HEALTH)
     test_id = read_uuid(request.match_info[TEST_ID.name])
     read = _read_with_owners if OWNERS in parameters.get(INCLUDE_FIELD, ()) else _read
     body = await read(request, test_id)

@@ -9,11 +9,11 @@ from aiohttp import web
 
 from service.http import problems
 from service.http.query_string import FindErrors, find_none, load, name_ignored, split
-from service.schemas.query import Query
+from service.http.route import QueryRoute
 
 
 def read_parameters(
-    request: web.Request, schema: Query, find_errors: FindErrors = find_none
+    request: web.Request, route: QueryRoute, find_errors: FindErrors = find_none
 ) -> tuple[Mapping[str, Any], str | None]:
     """Return the parameters of an operation, and the header that names all others.
 
@@ -22,8 +22,8 @@ def read_parameters(
     Raises:
         Problem: 422 that names every wrong parameter.
     """
-    pieces, unknown = split(request.rel_url.raw_query_string, schema.load_fields)
-    parameters, errors = load(schema, pieces)
+    pieces, unknown = split(request.rel_url.raw_query_string, route.query.load_fields)
+    parameters, errors = load(route.query, pieces)
     errors += find_errors(parameters)
     if errors:
         raise problems.invalid(errors)

@@ -23,11 +23,10 @@ from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.path_params import STAT, TEST_ID, TEST_STAT
 from service.middleware.response_cache import respond
+from service.routes import GET_STATS, GET_TEST_STATS
 from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import SeriesAnswer, TestSeriesAnswer
-from service.schemas.insight_queries import StatsQuery
 
-_QUERY: Final = StatsQuery()
 _encode: Final = compile_encoder(SeriesAnswer)
 _encode_test: Final = compile_encoder(TestSeriesAnswer)
 _filters: Final = filters_of(DayQuery)
@@ -43,7 +42,7 @@ async def get_stats(request: web.Request) -> web.StreamResponse:
         found = [] if stat in OF_EXECUTIONS else _find_filters(parameters)
         return found + find_range_errors(parameters, now)
 
-    parameters, ignored = read_parameters(request, _QUERY, find_errors)
+    parameters, ignored = read_parameters(request, GET_STATS, find_errors)
     query = make_day_query(request[REPOSITORY], parameters, now)
 
     async def read() -> Answer:
@@ -60,7 +59,9 @@ async def get_test_stats(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/stats/{stat}."""
     context = request.app[CONTEXT]
     now = context.clock()
-    parameters, ignored = read_parameters(request, _QUERY, partial(find_range_errors, now=now))
+    parameters, ignored = read_parameters(
+        request, GET_TEST_STATS, partial(find_range_errors, now=now)
+    )
     stat = TestStat(request.match_info[TEST_STAT.name])
     test_id = read_uuid(request.match_info[TEST_ID.name])
     query = make_day_query(request[REPOSITORY], parameters, now)

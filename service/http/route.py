@@ -76,7 +76,12 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListRoute(Route):
-    """An operation that answers with pages."""
+class QueryRoute(Route):
+    """An operation with parameters in its query string."""
 
     query: Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListRoute(QueryRoute):
+    """An operation that answers with pages."""

@@ -52,8 +52,8 @@ from service.handlers import (
 )
 from service.handlers.code_owners import OWNER_SLOTS
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
+from service.handlers.parameters import without_parameters
 from service.handlers.row_stream import MAX_STREAMS, MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS
-from service.handlers.without_parameters import without_parameters
 from service.http.operations import Operation
 from service.http.route import Route
 from service.ingest.limiter import LIMITER, RequestBodyLimiter

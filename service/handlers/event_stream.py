@@ -17,7 +17,7 @@ from aiohttp import web
 from indexing.identifiers import derive_repository_id
 from indexing.models.arrivals import ArrivalKey
 from service.context import CONTEXT, LIFECYCLE, PRINCIPAL, REPOSITORY, find_access_check
-from service.handlers.without_parameters import find_ignored
+from service.handlers.parameters import find_ignored
 from service.http import problems
 from service.http.raw_response import headers_of
 from service.routes import EVENT_STREAM_TYPE, LAST_EVENT_ID, STREAM_EVENTS

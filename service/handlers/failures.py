@@ -13,7 +13,7 @@ from indexing.models.failures import FailureQuery
 from service.cache.answers import make_answer
 from service.context import CONTEXT, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
-from service.handlers.without_parameters import find_ignored
+from service.handlers.parameters import find_ignored
 from service.http import problems
 from service.http.path_params import FAILURE_ID, TEST_ID
 from service.middleware.response_cache import respond_uncached

@@ -1,4 +1,4 @@
-"""Reads the query parameters of an operation that has no pages."""
+"""Reads the query parameters of operations without pages, most of which have none."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
+from aiohttp.web import StreamResponse
 
 from service.http import problems
-from service.http.query_string import FindErrors, find_none, load, name_ignored, split
+from service.http.query_string import (
+    IGNORED_HEADER,
+    FindErrors,
+    find_none,
+    load,
+    name_ignored,
+    split,
+)
 from service.http.route import QueryRoute
+from service.middleware.layer import RouteHandler
 
 
 def read_parameters(
@@ -28,3 +37,22 @@ def read_parameters(
     if errors:
         raise problems.invalid(errors)
     return parameters, name_ignored(unknown)
+
+
+def find_ignored(request: web.Request) -> str | None:
+    """Return the header that names all parameters of a request whose operation has none."""
+    raw_query = request.rel_url.raw_query_string
+    return name_ignored(split(raw_query, ())[1]) if raw_query else None
+
+
+def without_parameters(handler: RouteHandler) -> RouteHandler:
+    """Wrap a handler, to name all parameters of the request in a header."""
+
+    async def answer(request: web.Request) -> StreamResponse:
+        response = await handler(request)
+        ignored = find_ignored(request)
+        if ignored is not None:
+            response.headers[IGNORED_HEADER] = ignored
+        return response
+
+    return answer

@@ -14,7 +14,7 @@ from indexing.names import RepositoryName
 from service.cache.keys import Kind
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list
-from service.handlers.without_parameters import find_ignored
+from service.handlers.parameters import find_ignored
 from service.http import problems
 from service.http.path_params import QUARANTINE_ID
 from service.http.query_string import INCLUDE_FIELD

@@ -16,8 +16,8 @@ from indexing.names import RepositoryName
 from service.context import READER, REPOSITORY
 from service.handlers.code_owners import with_files
 from service.handlers.list_endpoint import ListEndpoint, open_list
+from service.handlers.parameters import find_ignored
 from service.handlers.row_stream import stream_rows
-from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import TEST_ID
 from service.http.query_string import INCLUDE_FIELD

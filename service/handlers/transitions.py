@@ -13,8 +13,8 @@ from indexing.models.transitions import TransitionQuery
 from service.cache.answers import canonical_page, filters_of, make_answer
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
+from service.handlers.parameters import find_ignored
 from service.handlers.time_range import choose_range, find_range_errors
-from service.handlers.without_parameters import find_ignored
 from service.http import problems
 from service.http.path_params import TEST_ID
 from service.middleware.response_cache import respond, respond_uncached

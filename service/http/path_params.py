@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from indexing.errors import InvalidValueError
@@ -20,7 +20,7 @@ from indexing.names import (
 
 # Test ids are UUIDs made from a name with SHA-1: version 5 (RFC 9562, section 5.5).
 _VERSION_5: Final = 5
-TEST_ID_PATTERN: Final = (
+_TEST_ID_PATTERN: Final = (
     r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-5[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
 )
 
@@ -34,28 +34,26 @@ class PathParameter:
     schema: Mapping[str, Any]
 
 
-def read_test_id(text: str) -> uuid.UUID:
-    """Read a version 5 UUID."""
-    test_id = read_uuid(text)
-    if test_id.version != _VERSION_5:
+def _check_test_id(text: str) -> None:
+    if read_uuid(text).version != _VERSION_5:
         raise InvalidValueError("must be a version 5 UUID")
-    return test_id
 
 
-def read_stat(text: str) -> Stat:
-    """Read the name of a series."""
-    try:
-        return Stat(text)
-    except ValueError as error:
-        raise InvalidValueError(f"must be one of {', '.join(Stat)}") from error
+def _one_of(name: str, values: type[StrEnum]) -> PathParameter:
+    allowed = [each.value for each in values]
+
+    def check(text: str) -> None:
+        if text not in allowed:
+            raise InvalidValueError(f"must be one of {', '.join(allowed)}")
+
+    return PathParameter(name, check, {"type": "string", "enum": allowed})
 
 
-def read_test_stat(text: str) -> TestStat:
-    """Read the name of a series of one test."""
-    try:
-        return TestStat(text)
-    except ValueError as error:
-        raise InvalidValueError(f"must be one of {', '.join(TestStat)}") from error
+def _uuid(
+    name: str, check: Callable[[str], object] = read_uuid, pattern: str = UUID_PATTERN
+) -> PathParameter:
+    schema = {"type": "string", "format": "uuid", "pattern": f"^{pattern}$"}
+    return PathParameter(name, check, schema)
 
 
 _OWNER_SCHEMA: Final = {
@@ -73,28 +71,8 @@ _REPOSITORY_SCHEMA: Final = {
 OWNER: Final = PathParameter("owner", check_owner, _OWNER_SCHEMA)
 REPOSITORY: Final = PathParameter("repository", check_repository, _REPOSITORY_SCHEMA)
 REPOSITORY_NAME: Final = PathParameter("repository_name", check_repository, _REPOSITORY_SCHEMA)
-STAT: Final = PathParameter(
-    "stat",
-    read_stat,
-    {"type": "string", "enum": [stat.value for stat in Stat]},
-)
-TEST_STAT: Final = PathParameter(
-    "stat",
-    read_test_stat,
-    {"type": "string", "enum": [stat.value for stat in TestStat]},
-)
-TEST_ID: Final = PathParameter(
-    "test_id",
-    read_test_id,
-    {"type": "string", "format": "uuid", "pattern": f"^{TEST_ID_PATTERN}$"},
-)
-QUARANTINE_ID: Final = PathParameter(
-    "quarantine_id",
-    read_uuid,
-    {"type": "string", "format": "uuid", "pattern": f"^{UUID_PATTERN}$"},
-)
-FAILURE_ID: Final = PathParameter(
-    "failure_id",
-    read_uuid,
-    {"type": "string", "format": "uuid", "pattern": f"^{UUID_PATTERN}$"},
-)
+STAT: Final = _one_of("stat", Stat)
+TEST_STAT: Final = _one_of("stat", TestStat)
+TEST_ID: Final = _uuid("test_id", _check_test_id, _TEST_ID_PATTERN)
+QUARANTINE_ID: Final = _uuid("quarantine_id")
+FAILURE_ID: Final = _uuid("failure_id")

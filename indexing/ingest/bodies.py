@@ -123,7 +123,7 @@ def read_events(
 
 
 def read_spans(
-    repository: RepositoryName, kind: str, now: datetime, content: bytes
+    repository: RepositoryName, media_type: str, now: datetime, content: bytes
 ) -> Iterator[tuple[Run, Execution] | Rejections | None]:
     """Yield the executions of a trace request of that media type, run by run, then the rejections.
 
@@ -134,7 +134,7 @@ def read_spans(
     """
     results = Results(repository, now)
     try:
-        for span in _SPAN_READERS[kind](content):
+        for span in _SPAN_READERS[media_type](content):
             results.add(span)
             yield None
     except RequestTooLargeError as error:

@@ -34,7 +34,7 @@ async def send_traces(request: web.Request) -> web.Response:
     async with request.app[LIMITER].receive(request, SEND_TRACES.media_types) as body:
         rejections = Rejections(0, "")
         reader: BodyReader[tuple[Run, Execution] | Rejections] = partial(
-            read_spans, repository, body.kind, context.clock()
+            read_spans, repository, body.media_type, context.clock()
         )
 
         async def executions() -> AsyncGenerator[tuple[Run, Execution], None]:
@@ -48,15 +48,15 @@ async def send_traces(request: web.Request) -> web.Response:
 
         async with aclosing(executions()) as items:
             await ingest_results(context.writer, repository, items, clock=context.clock)
-    return _answer_traces(rejections, body.kind)
+    return _answer_traces(rejections, body.media_type)
 
 
-def _answer_traces(rejections: Rejections, kind: str) -> web.Response:
+def _answer_traces(rejections: Rejections, media_type: str) -> web.Response:
     """Return the response in the encoding of the request; OTLP leaves out empty fields."""
     rejected: dict[str, Any] = {}
     if rejections.count:
         rejected = {"rejected_spans": rejections.count, "error_message": rejections.error_message}
-    if kind == PROTOBUF:
+    if media_type == PROTOBUF:
         partial_success = ExportTracePartialSuccess(**rejected) if rejected else None
         message = ExportTraceServiceResponse(partial_success=partial_success)
         return web.Response(body=message.SerializeToString(), content_type=PROTOBUF)

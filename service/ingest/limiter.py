@@ -25,26 +25,26 @@ T = TypeVar("T")
 # The size as sent. An SDK's batch, 512 spans with a long stack trace each, is half of it unpacked.
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 
-# The size as sent and unpacked. A small body never waits behind a large one of another tenant.
+# The size as sent and unpacked. A small body never waits behind a large one of another sender.
 SMALL_BODY_BYTES: Final = 64 * 1024
 
 # The size of all bodies that one process holds, over all connections.
 MAX_HELD_BYTES: Final = 128 * 1024 * 1024
-# The part of that for one credential, so that there is room for others.
-MAX_HELD_BYTES_PER_TENANT: Final = 64 * 1024 * 1024
+# The part of that for one sender, so that there is room for others.
+MAX_HELD_BYTES_PER_SENDER: Final = 64 * 1024 * 1024
 # The part of that which is reserved for small bodies.
 HELD_FOR_SMALL_BYTES: Final = 16 * 1024 * 1024
 # A body of the largest size takes this long at two megabits a second. Without this limit, senders
 # that stopped would hold their memory for ever.
 BODY_SECONDS: Final = 60.0
 
-# Slots for bodies that are being read and written; one credential may have half of them. A large
+# Slots for bodies that are being read and written; one sender may have half of them. A large
 # body takes several times its size in a worker process, and there are two cores. Small ones mostly
 # wait for the store, and a cluster writes all that wait together in one request.
 LARGE_AT_ONCE: Final = 2
-LARGE_AT_ONCE_PER_TENANT: Final = 1
+LARGE_AT_ONCE_PER_SENDER: Final = 1
 SMALL_AT_ONCE: Final = 64
-SMALL_AT_ONCE_PER_TENANT: Final = 32
+SMALL_AT_ONCE_PER_SENDER: Final = 32
 # How long a body that has arrived may wait for a slot: span exporters give up after ten seconds.
 SLOT_SECONDS: Final = 5.0
 
@@ -63,8 +63,8 @@ class RequestBodyLimiter:
 
     def __init__(self) -> None:
         self._held: Counter[Hashable] = Counter()
-        self._small_slots = FairSemaphore(SMALL_AT_ONCE, SMALL_AT_ONCE_PER_TENANT)
-        self._large_slots = FairSemaphore(LARGE_AT_ONCE, LARGE_AT_ONCE_PER_TENANT)
+        self._small_slots = FairSemaphore(SMALL_AT_ONCE, SMALL_AT_ONCE_PER_SENDER)
+        self._large_slots = FairSemaphore(LARGE_AT_ONCE, LARGE_AT_ONCE_PER_SENDER)
         # Reading a small body blocks the event loop for a moment. Bodies are read one after the
         # other, so that one iteration of the loop is blocked by one body at most.
         self._quick_reading = FairSemaphore(1)
@@ -105,11 +105,11 @@ class RequestBodyLimiter:
     async def receive(
         self,
         request: web.Request,
-        kinds: Collection[str],
+        media_types: Collection[str],
         max_bytes: int = MAX_BODY_BYTES,
         seconds: float | None = None,
     ) -> AsyncIterator[Body]:
-        """Read the body of a request whose media type is one of `kinds`, which may end in `/*`.
+        """Read the body of a request that has one of `media_types`, which may end in `/*`.
 
         It has to arrive within `seconds` (default: `BODY_SECONDS`). `max_bytes` limits the body as
         sent. If it is at most `SMALL_BODY_BYTES`, the unpacked body may not be larger than that
@@ -122,7 +122,7 @@ class RequestBodyLimiter:
                 arrive, 503 if too much is held already, or if the wait for a slot is too long.
         """
         sender = request[SENDER]
-        kind = _check_kind(request, kinds)
+        media_type = _check_media_type(request, media_types)
         packed = _check_packing(request)
         _check_transfer(request)
         if (request.content_length or 0) > max_bytes:
@@ -151,12 +151,12 @@ class RequestBodyLimiter:
                     raise too_much_at_once() from error
                 current_tenant.set(sender)
                 if content is None:
-                    yield LargeBody(kind, pieces, self._large_workers, packed=packed)
+                    yield LargeBody(media_type, pieces, self._large_workers, packed=packed)
                 else:
                     pieces.clear()
                     is_quick = len(content) <= QUICK_BODY_BYTES
                     reading = self._quick_reading if is_quick else self._small_reading
-                    yield SmallBody(kind, content, self._small_workers, reading.slot(sender))
+                    yield SmallBody(media_type, content, self._small_workers, reading.slot(sender))
         finally:
             self._held[sender] -= held
             if not self._held[sender]:
@@ -167,7 +167,7 @@ class RequestBodyLimiter:
         limit = MAX_HELD_BYTES
         if held > SMALL_BODY_BYTES:
             limit -= HELD_FOR_SMALL_BYTES
-        if self._held[sender] > MAX_HELD_BYTES_PER_TENANT or self._held.total() > limit:
+        if self._held[sender] > MAX_HELD_BYTES_PER_SENDER or self._held.total() > limit:
             raise too_much_at_once()
 
 
@@ -195,13 +195,13 @@ async def _receive(request: web.Request, seconds: float) -> AsyncIterator[bytes]
         raise problems.malformed("the request body is incomplete") from error
 
 
-def _check_kind(request: web.Request, kinds: Collection[str]) -> str:
-    kind = request.content_type
-    if kind not in kinds and kind.partition("/")[0] + "/*" not in kinds:
+def _check_media_type(request: web.Request, media_types: Collection[str]) -> str:
+    media_type = request.content_type
+    if media_type not in media_types and media_type.partition("/")[0] + "/*" not in media_types:
         raise problems.unsupported(
-            f"the Content-Type of the request body must be {' or '.join(kinds)}"
+            f"the Content-Type of the request body must be {' or '.join(media_types)}"
         )
-    return kind
+    return media_type
 
 
 def _check_packing(request: web.Request) -> bool:

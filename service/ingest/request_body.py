@@ -21,9 +21,9 @@ QUICK_BODY_BYTES: Final = 8 * 1024
 
 
 class Body(Protocol):
-    """A body; `kind` is its media type."""
+    """A body of that media type."""
 
-    kind: str
+    media_type: str
 
     def read(self, reader: BodyReader[T]) -> AsyncGenerator[T, None]:
         """Unpack the body and yield what the reader yields, without `None`.
@@ -38,12 +38,12 @@ class SmallBody:
 
     def __init__(
         self,
-        kind: str,
+        media_type: str,
         content: bytes,
         workers: WorkerPool,
         slot: AbstractAsyncContextManager[None],
     ) -> None:
-        self.kind = kind
+        self.media_type = media_type
         self._content = content
         self._workers = workers
         self._slot = slot
@@ -64,9 +64,9 @@ class LargeBody:
     """A body of any size, gzipped if `packed`; a worker reads it only as fast as it is written."""
 
     def __init__(
-        self, kind: str, pieces: Sequence[bytes], workers: WorkerPool, *, packed: bool
+        self, media_type: str, pieces: Sequence[bytes], workers: WorkerPool, *, packed: bool
     ) -> None:
-        self.kind = kind
+        self.media_type = media_type
         self._pieces = pieces
         self._workers = workers
         self._packed = packed

@@ -18,7 +18,7 @@ from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
 from indexing.timestamps import format_timestamp
 from service.config.settings import Settings
-from service.ingest.limiter import SMALL_AT_ONCE_PER_TENANT
+from service.ingest.limiter import SMALL_AT_ONCE_PER_SENDER
 from tests.builders import NOON, after
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, SEARCH, TESTS, Answer, FrontDoor, assert_problem, hold_up
@@ -158,7 +158,7 @@ async def test_one_credential_leaves_room_for_the_bodies_of_others(
     body = write(make_request([make_span("a")]), PROTOBUF)
     other = await open_.new_key(Scope.INGEST)
     monkeypatch.setattr("service.ingest.limiter.MAX_HELD_BYTES", 3 * len(body))
-    monkeypatch.setattr("service.ingest.limiter.MAX_HELD_BYTES_PER_TENANT", 2 * len(body))
+    monkeypatch.setattr("service.ingest.limiter.MAX_HELD_BYTES_PER_SENDER", 2 * len(body))
     monkeypatch.setattr("service.ingest.limiter.SLOT_SECONDS", 600.0)
     held = hold_up(open_, monkeypatch, "refresh_tests")
     flood = [asyncio.create_task(open_.post(TRACES, body, PROTOBUF)) for _ in range(6)]
@@ -180,13 +180,13 @@ async def test_a_body_waits_for_its_turn_so_long_and_no_longer(
     held = hold_up(open_, monkeypatch, "refresh_tests")
     sent = [
         asyncio.create_task(open_.post(TRACES, body, PROTOBUF))
-        for _ in range(SMALL_AT_ONCE_PER_TENANT + 1)
+        for _ in range(SMALL_AT_ONCE_PER_SENDER + 1)
     ]
     assert_refused(await next(asyncio.as_completed(sent)), 503)
     held.released.set()
     assert sorted([(await answer).status for answer in sent]) == [
         200
-    ] * SMALL_AT_ONCE_PER_TENANT + [503]
+    ] * SMALL_AT_ONCE_PER_SENDER + [503]
 
 
 async def test_a_store_that_cannot_write_is_a_503_and_what_is_sent_again_lands(

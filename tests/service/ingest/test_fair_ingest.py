@@ -14,7 +14,7 @@ from indexing.ingest.bodies import read_events, read_spans
 from indexing.models.keys import Scope
 from indexing.otlp.requests import PROTOBUF
 from service.config.settings import Settings
-from service.ingest.limiter import LARGE_AT_ONCE_PER_TENANT, SMALL_BODY_BYTES
+from service.ingest.limiter import LARGE_AT_ONCE_PER_SENDER, SMALL_BODY_BYTES
 from tests.builders import NOON, WIDGETS
 from tests.growth import Prepare, assert_linear
 from tests.service.conftest import open_door
@@ -52,7 +52,7 @@ async def test_a_small_body_is_written_while_another_senders_large_ones_are(
     target = "/v1/ci/umbrella/repositories/widgets/traces"
     small = await open_.post(target, spans(1), PROTOBUF, key=other)
     assert small.status == 200
-    assert sum(task.done() for task in flood) <= len(flood) - LARGE_AT_ONCE_PER_TENANT
+    assert sum(task.done() for task in flood) <= len(flood) - LARGE_AT_ONCE_PER_SENDER
     held.released.set()
     assert {(await task).status for task in flood} <= {200, 503}
 

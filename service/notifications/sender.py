@@ -23,8 +23,9 @@ from indexing.errors import MergewatchError
 from indexing.models.notifications import Notification, Webhook, WebhookFormat
 from indexing.store.notifications import NotificationStore
 from indexing.timestamps import lasts
+from service.config.reach import Reach
 from service.leases import ProcessLease
-from service.notifications.delivery import Attempt, Result
+from service.notifications.delivery import Attempt, Delivery, Result
 from service.notifications.messages import Message, make_slack, make_standard
 
 LEASE: Final = "notifications"
@@ -57,6 +58,17 @@ DOWN_AFTER: Final = timedelta(hours=1)
 MAX_REFUSALS: Final = 3
 
 _log = logging.getLogger(__name__)
+
+
+async def send_notifications(
+    store: NotificationStore, reach: Reach, dashboard_url: str | None
+) -> None:
+    """Send notifications until cancelled, with an HTTP client of its own."""
+    delivery = Delivery.open(reach)
+    try:
+        await NotificationSender(store, delivery, dashboard_url=dashboard_url).run()
+    finally:
+        await delivery.close()
 
 
 class Delivers(Protocol):

@@ -258,7 +258,7 @@ def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:
 
         tasks.add(asyncio.create_task(DailyPrune(store, settings.prune_at).run()))
     if settings.notifications is not None:
-        from service.notifications.sending import send_notifications
+        from service.notifications.sender import send_notifications
 
         is_linked = settings.ui and settings.public_url is not None
         dashboard_url = f"{settings.public_url}{UI_PREFIX}" if is_linked else None

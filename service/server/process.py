@@ -64,17 +64,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One process of several.
+    """One process that serves, alone or as one of several.
 
-    `parent` is a file descriptor that becomes readable when the supervisor ends. No other running
-    worker has the same `number`. All workers keep their metrics in one folder, if they keep any;
-    likewise their sessions.
+    Of several, `parent` is a file descriptor that becomes readable when the supervisor ends, and no
+    other running worker has the same `number`. All workers keep their metrics in one folder, if
+    they keep any; likewise their sessions.
     """
 
-    parent: int
-    number: int
-    metrics_folder: Path | None
-    session_folder: Path | None
+    parent: int | None = None
+    number: int = 0
+    metrics_folder: Path | None = None
+    session_folder: Path | None = None
 
 
 class ServeError(MergewatchError):
@@ -96,7 +96,7 @@ def serve(settings: Settings) -> None:
         configure_logging(settings.log_level, settings.log_format)
     with bind(settings.bind, settings.port) as sock:
         if settings.workers == 1:
-            _run(settings, sock)
+            _run(settings, sock, Worker())
         else:
             _run_workers(settings, sock)
 
@@ -222,9 +222,8 @@ def _find_short_ways(
     return app[REPEATED_REQUESTS], app[DIRECT_READS]
 
 
-def _run(settings: Settings, sock: socket.socket, worker: Worker | None = None) -> None:
-    """Run one process, as the only one or as one of several."""
-    if worker is not None and worker.metrics_folder is not None:
+def _run(settings: Settings, sock: socket.socket, worker: Worker) -> None:
+    if worker.metrics_folder is not None:
         from service.server.shared_metrics import join
 
         join(worker.metrics_folder, worker.number)
@@ -305,11 +304,9 @@ async def _load_pages() -> None:
     await asyncio.to_thread(load_pages)
 
 
-async def _serve_until_stopped(
-    settings: Settings, sock: socket.socket, worker: Worker | None
-) -> None:
+async def _serve_until_stopped(settings: Settings, sock: socket.socket, worker: Worker) -> None:
     loop = asyncio.get_running_loop()
-    parent = None if worker is None else worker.parent
+    parent = worker.parent
     stop = asyncio.Event()
     tracing = _open_tracing()
     # An upgrade of the store may take long, and may be interrupted: SIGTERM still ends the process.
@@ -321,8 +318,8 @@ async def _serve_until_stopped(
     app = create_app(
         settings,
         store,
-        metrics_folder=None if worker is None else worker.metrics_folder,
-        session_folder=None if worker is None else worker.session_folder,
+        metrics_folder=worker.metrics_folder,
+        session_folder=worker.session_folder,
         tracing=tracing,
     )
     runner = await start(app, sock)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import datetime
 from functools import partial
@@ -69,16 +68,14 @@ def add(
     if (test is None) == (test_glob is None):
         raise click.UsageError("Give either --test or --test-glob.")
 
-    def make_request(test_name: str) -> QuarantineRequest:
-        return QuarantineRequest(
-            test_name=test_name,
-            reason=reason,
-            branch=branch,
-            owner=owner,
-            expires_at=expires,
-            actor=find_user(),
-        )
-
+    make_request = partial(
+        QuarantineRequest,
+        reason=reason,
+        branch=branch,
+        owner=owner,
+        expires_at=expires,
+        actor=find_user(),
+    )
     warn_if_past(expires, utc_now())
     if test is not None:
         _add_one(repository, make_request(test))
@@ -128,11 +125,8 @@ def remove(
         chosen = [quarantine_id]
     else:
         pattern = read_glob(test_glob or "")
-        rows = [
-            row
-            for row in with_existing_store(_read_all(repository))
-            if matches(pattern, row.test_name)
-        ]
+        found = with_existing_store(partial(_read_all, repository=repository))
+        rows = [row for row in found if matches(pattern, row.test_name)]
         confirm_names("end", [row.test_name for row in rows], "quarantine", yes=yes)
         chosen = [row.key.id for row in rows]
 
@@ -152,16 +146,15 @@ def remove(
     with_existing_store(end)
 
 
-def _read_all(
-    repository: RepositoryName,
-) -> Callable[[Store], Awaitable[tuple[Quarantine, ...]]]:
-    async def read(store: Store) -> tuple[Quarantine, ...]:
-        if await store.find_repository(repository) is None:
-            raise click.ClickException(f"the repository {repository} is not known")
-        page = await store.list_quarantines(QuarantineQuery(repository, utc_now()), Anchor(), None)
-        return page.rows
+async def _read_all(store: Store, *, repository: RepositoryName) -> tuple[Quarantine, ...]:
+    await _require_known(store, repository)
+    page = await store.list_quarantines(QuarantineQuery(repository, utc_now()), Anchor(), None)
+    return page.rows
 
-    return read
+
+async def _require_known(store: Store, repository: RepositoryName) -> None:
+    if await store.find_repository(repository) is None:
+        raise click.ClickException(f"the repository {repository} is not known")
 
 
 @quarantine.command()
@@ -171,8 +164,7 @@ def changes(repository: RepositoryName, limit: int) -> None:
     """List who added, changed and ended quarantines, newest first."""
 
     async def read(store: Store) -> tuple[QuarantineChange, ...]:
-        if await store.find_repository(repository) is None:
-            raise click.ClickException(f"the repository {repository} is not known")
+        await _require_known(store, repository)
         page = await store.list_quarantine_changes(repository, utc_now(), Anchor(), limit)
         return page.rows
 
@@ -183,7 +175,7 @@ def changes(repository: RepositoryName, limit: int) -> None:
                 format_moment(row.key.at),
                 row.action.value,
                 row.test_name,
-                "(all)" if row.branch is None else row.branch,
+                _show_branch(row.branch),
                 "-" if row.actor is None else f"{row.actor.name} ({row.actor.kind.value})",
                 str(row.quarantine_id),
                 row.reason,
@@ -203,7 +195,7 @@ def list_quarantines(repository: RepositoryName) -> None:
             (
                 str(row.key.id),
                 row.test_name,
-                "(all)" if row.branch is None else row.branch,
+                _show_branch(row.branch),
                 row.source.value,
                 format_moment(row.key.created_at),
                 format_moment(row.expires_at),
@@ -211,6 +203,10 @@ def list_quarantines(repository: RepositoryName) -> None:
                 row.owner or "-",
                 row.reason,
             )
-            for row in with_existing_store(_read_all(repository))
+            for row in with_existing_store(partial(_read_all, repository=repository))
         ),
     )
+
+
+def _show_branch(branch: str | None) -> str:
+    return "(all)" if branch is None else branch

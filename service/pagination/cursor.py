@@ -121,11 +121,11 @@ class CursorSigner:
     secret: bytes
     store_id: str
 
-    def mac(self, scope: bytes, payload: bytes) -> bytes:
+    def mac(self, list_id: bytes, payload: bytes) -> bytes:
         """Return the MAC of a payload within one list: half of its HMAC with SHA-256."""
         state = self._keyed.copy()
-        # The scope has a fixed length, so scope and payload cannot be confused.
-        state.update(scope + payload)
+        # The id of the list has a fixed length, so it cannot be confused with the payload.
+        state.update(list_id + payload)
         return state.digest()[:_MAC_SIZE]
 
     @cached_property
@@ -139,14 +139,14 @@ class CursorSigner:
         return hashlib.blake2b(self.store_id.encode(), digest_size=_STORE_SIZE).digest()
 
 
-def scope_of(operation: str, repository_key: str, filters: bytes) -> bytes:
+def identify_list(operation: str, repository_key: str, filters: bytes) -> bytes:
     """Return 32 bytes that identify the list of a cursor. `filters` is canonical."""
     # Neither an operation nor a repository can contain a NUL.
     return hashlib.sha256(f"{operation}\0{repository_key}\0".encode() + filters).digest()
 
 
 def make_cursor_writer(
-    signer: CursorSigner, scope: bytes, time_range: TimeRange | None
+    signer: CursorSigner, list_id: bytes, time_range: TimeRange | None
 ) -> CursorWriter:
     """Return a function that writes the cursors of a list, which share a time range.
 
@@ -162,21 +162,21 @@ def make_cursor_writer(
     def write(key: bytes | None, backward: bool) -> str:  # noqa: FBT001 - as in `Position`
         flags = common | (_BACKWARD if backward else 0) | (0 if key is None else _HAS_KEY)
         payload = b"".join((_FLAGS[flags], beginning, key or b""))
-        return _encode(payload + signer.mac(scope, payload))
+        return _encode(payload + signer.mac(list_id, payload))
 
     return write
 
 
-def read_cursor(signer: CursorSigner, scope: bytes, codec: KeyCodec[K], text: str) -> Position[K]:
+def read_cursor(signer: CursorSigner, list_id: bytes, codec: KeyCodec[K], text: str) -> Position[K]:
     """Return the position of a cursor.
 
     Raises:
-        InvalidCursorError: it was not made with this secret and scope.
+        InvalidCursorError: it was not made with this secret, for this list.
         OtherStoreError: it was made for another store.
     """
     data = _decode(text)
     payload, mac = data[:-_MAC_SIZE], data[-_MAC_SIZE:]
-    if not hmac.compare_digest(mac, signer.mac(scope, payload)):
+    if not hmac.compare_digest(mac, signer.mac(list_id, payload)):
         raise InvalidCursorError("must be a cursor of this endpoint, used with the same filters")
     # From here on the payload is our own.
     flags, store, rest = payload[0], payload[1 : 1 + _STORE_SIZE], payload[1 + _STORE_SIZE :]

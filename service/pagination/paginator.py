@@ -39,9 +39,9 @@ from service.pagination.cursor import (
     OtherStoreError,
     Position,
     TimeRange,
+    identify_list,
     make_cursor_writer,
     read_cursor,
-    scope_of,
 )
 from service.schemas.limits import CURSOR_MAX_LENGTH
 from service.schemas.query import Query
@@ -75,17 +75,17 @@ class Paginator(Generic[K]):
     """Reads and writes the cursors of one list, of one repository and one set of filters."""
 
     signer: CursorSigner
-    scope: bytes
+    list_id: bytes
     repository: RepositoryName
     codec: KeyCodec[K]
 
     def locate(self, cursor: str) -> Position[K]:
         """Return the position in a cursor; raises what `read_cursor` raises."""
-        return read_cursor(self.signer, self.scope, self.codec, cursor)
+        return read_cursor(self.signer, self.list_id, self.codec, cursor)
 
     def open_writer(self, time_range: TimeRange | None) -> CursorWriter:
         """Return a function that writes the cursors of this list within a time range."""
-        return make_cursor_writer(self.signer, self.scope, time_range)
+        return make_cursor_writer(self.signer, self.list_id, time_range)
 
     def shorten(self, key: bytes | None) -> bytes | None:
         """Return the shortest packed key of that row, for a URL with little room left."""
@@ -131,8 +131,8 @@ def start_paginator(
     read = _read_again if len(lasting) <= _SHORT_QUERY else _read
     query = read(schema, lasting)
     errors = list(query.errors)
-    scope = scope_of(operation.value, repository.key + within, query.canonical)
-    paginator = Paginator(signer, scope, repository, codec)
+    list_id = identify_list(operation.value, repository.key + within, query.canonical)
+    paginator = Paginator(signer, list_id, repository, codec)
     position: Position[K] = Position()
     elsewhere = False
     # A wrong filter is missing here, so that its cursor does not match; both are reported.

@@ -24,9 +24,9 @@ from service.pagination.cursor import (
     OtherStoreError,
     Position,
     TimeRange,
+    identify_list,
     make_cursor_writer,
     read_cursor,
-    scope_of,
 )
 from service.pagination.sort_keys import (
     EVENT_KEYS,
@@ -40,9 +40,9 @@ from service.schemas.limits import CURSOR_MAX_LENGTH
 from tests.builders import NOON, WIDGETS
 
 SIGNER = CursorSigner(b"k" * 32, "store-1")
-SCOPE = scope_of("events", "acme/widgets", b"{}")
+LIST = identify_list("events", "acme/widgets", b"{}")
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-CURSOR = make_cursor_writer(SIGNER, SCOPE, TimeRange(NOON, NOON))(
+CURSOR = make_cursor_writer(SIGNER, LIST, TimeRange(NOON, NOON))(
     EVENT_KEYS.pack(EventKey(NOON, 7)), False
 )
 
@@ -58,10 +58,10 @@ quarantine_keys = st.builds(QuarantineKey, moments, st.uuids())
 
 def round_trip(codec: KeyCodec[Any], position: Position[Any]) -> Position[Any]:
     packed = None if position.key is None else codec.pack(position.key)
-    text = make_cursor_writer(SIGNER, SCOPE, position.time_range)(packed, position.backward)
+    text = make_cursor_writer(SIGNER, LIST, position.time_range)(packed, position.backward)
     assert len(text) <= CURSOR_MAX_LENGTH
     assert set(text) <= set(ALPHABET)
-    return read_cursor(SIGNER, SCOPE, codec, text)
+    return read_cursor(SIGNER, LIST, codec, text)
 
 
 @given(st.none() | event_keys, st.booleans(), time_ranges)
@@ -108,47 +108,47 @@ def test_names_that_fit_are_carried() -> None:
 def test_an_altered_character_is_refused_wherever_it_is(at: int) -> None:
     for letter in ALPHABET.replace(CURSOR[at], ""):
         with pytest.raises(InvalidCursorError):
-            read_cursor(SIGNER, SCOPE, EVENT_KEYS, CURSOR[:at] + letter + CURSOR[at + 1 :])
+            read_cursor(SIGNER, LIST, EVENT_KEYS, CURSOR[:at] + letter + CURSOR[at + 1 :])
 
 
 @given(st.integers(0, len(CURSOR)), st.integers(0, len(CURSOR)))
 def test_a_piece_of_a_cursor_is_refused(start: int, end: int) -> None:
     if CURSOR[start:end] != CURSOR:
         with pytest.raises(InvalidCursorError):
-            read_cursor(SIGNER, SCOPE, EVENT_KEYS, CURSOR[start:end])
+            read_cursor(SIGNER, LIST, EVENT_KEYS, CURSOR[start:end])
 
 
 @given(st.text(max_size=80) | st.text(ALPHABET, max_size=80))
 def test_a_forged_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidCursorError):
-        read_cursor(SIGNER, SCOPE, EVENT_KEYS, text)
+        read_cursor(SIGNER, LIST, EVENT_KEYS, text)
 
 
 @pytest.mark.parametrize("added", ["=", "==", "A", "\n", " ", "%3D"])
 def test_nothing_may_be_added(added: str) -> None:
     with pytest.raises(InvalidCursorError):
-        read_cursor(SIGNER, SCOPE, EVENT_KEYS, CURSOR + added)
+        read_cursor(SIGNER, LIST, EVENT_KEYS, CURSOR + added)
 
 
 @pytest.mark.parametrize(
-    "scope",
+    "list_id",
     [
-        scope_of("search", "acme/widgets", b"{}"),
-        scope_of("events", "acme/gadgets", b"{}"),
-        scope_of("events", "acme/widgets", b'{"base_ref":"main"}'),
-        scope_of("events", "acme/widget", b"s{}"),
+        identify_list("search", "acme/widgets", b"{}"),
+        identify_list("events", "acme/gadgets", b"{}"),
+        identify_list("events", "acme/widgets", b'{"base_ref":"main"}'),
+        identify_list("events", "acme/widget", b"s{}"),
     ],
 )
-def test_a_cursor_of_another_list_is_refused(scope: bytes) -> None:
+def test_a_cursor_of_another_list_is_refused(list_id: bytes) -> None:
     with pytest.raises(InvalidCursorError):
-        read_cursor(SIGNER, scope, EVENT_KEYS, CURSOR)
+        read_cursor(SIGNER, list_id, EVENT_KEYS, CURSOR)
 
 
 def test_another_secret_refuses_what_another_store_under_the_same_secret_only_calls_stale() -> None:
     with pytest.raises(InvalidCursorError):
-        read_cursor(CursorSigner(b"x" * 32, SIGNER.store_id), SCOPE, EVENT_KEYS, CURSOR)
+        read_cursor(CursorSigner(b"x" * 32, SIGNER.store_id), LIST, EVENT_KEYS, CURSOR)
     with pytest.raises(OtherStoreError):
-        read_cursor(CursorSigner(SIGNER.secret, "store-2"), SCOPE, EVENT_KEYS, CURSOR)
+        read_cursor(CursorSigner(SIGNER.secret, "store-2"), LIST, EVENT_KEYS, CURSOR)
 
 
 def test_the_ends_of_time_can_be_carried() -> None:
@@ -200,5 +200,5 @@ def test_a_new_filter_has_no_default_so_that_earlier_cursors_stay_valid() -> Non
 
 @given(st.binary(min_size=1, max_size=200), st.binary(max_size=100))
 def test_the_mac_is_half_of_an_hmac(secret: bytes, payload: bytes) -> None:
-    expected = hmac.digest(secret, SCOPE + payload, "sha256")[:16]
-    assert CursorSigner(secret, "store-1").mac(SCOPE, payload) == expected
+    expected = hmac.digest(secret, LIST + payload, "sha256")[:16]
+    assert CursorSigner(secret, "store-1").mac(LIST, payload) == expected

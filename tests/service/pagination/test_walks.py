@@ -75,7 +75,7 @@ def outcome(raw_query: str) -> object:
         return problem.status, problem.detail, problem.errors
     parameters = {name: value for name, value in query.parameters.items() if name != "cursor"}
     told = (query.canonical, query.before, query.after, query.ignored)
-    return parameters, told, of_list.scope, position
+    return parameters, told, of_list.list_id, position
 
 
 @given(st.lists(pieces, max_size=4).map("&".join))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-import orjson
 from aiohttp import web
 
 from indexing.identifiers import read_uuid
@@ -21,15 +20,12 @@ from service.pagination.sort_keys import EXECUTION_KEYS
 from service.routes import LIST_EXECUTIONS
 from service.schemas.compiled import compile_encoder
 from service.schemas.insight_answers import ExecutionAnswer, ExecutionPageAnswer
-from service.streaming.rows import Cell, RowFormat
+from service.streaming.rows import RowFormat
 
 EXECUTIONS: Final = ListEndpoint(LIST_EXECUTIONS, EXECUTION_KEYS)
 
 _encode: Final = compile_encoder(ExecutionPageAnswer)
-_encode_row: Final = compile_encoder(ExecutionAnswer)
-
-# The same fields as in JSON.
-_COLUMNS: Final = tuple(ExecutionAnswer().fields)
+_ROWS: Final[RowFormat[ListedExecution]] = RowFormat.of(ExecutionAnswer)
 
 
 async def list_executions(request: web.Request) -> web.StreamResponse:
@@ -59,11 +55,3 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
     answer = await read_page(opened, read, _encode)
     links = opened.links(answer.ends, time_range)
     return respond_uncached(request, answer, links, ignored=opened.query.ignored, negotiated=True)
-
-
-def _cells_of(row: ListedExecution) -> list[Cell]:
-    values = orjson.loads(_encode_row(row))
-    return [values[column] for column in _COLUMNS]
-
-
-_ROWS: Final = RowFormat(_COLUMNS, _encode_row, _cells_of)

@@ -100,11 +100,6 @@ def _find_statuses(parameters: Mapping[str, Any]) -> tuple[HealthStatus, ...] | 
     )
 
 
-def _cells_of(row: TestIdentity) -> list[Cell]:
-    values = orjson.loads(_encode_row(row))
-    return [values[column] for column in _COLUMNS]
-
-
 def _cells_with_metrics(row: TestIdentity) -> list[Cell]:
     values = orjson.loads(_encode_row_with_metrics(row))
     values |= values["metrics"]
@@ -112,12 +107,9 @@ def _cells_with_metrics(row: TestIdentity) -> list[Cell]:
     return [values[column] for column in _COLUMNS_WITH_METRICS]
 
 
-_encode_row: Final = compile_encoder(TestIdentityAnswer, without=("metrics",))
+_ROWS: Final[RowFormat[TestIdentity]] = RowFormat.of(TestIdentityAnswer, without=("metrics",))
 _encode_row_with_metrics: Final = compile_encoder(TestIdentityAnswer)
-# The same fields as in JSON.
-_COLUMNS: Final = tuple(TestIdentityAnswer(exclude=("metrics",)).fields)
-_COLUMNS_WITH_METRICS: Final = (*_COLUMNS, *TestMetricsAnswer().fields)
-_ROWS: Final = RowFormat(_COLUMNS, _encode_row, _cells_of)
+_COLUMNS_WITH_METRICS: Final = (*_ROWS.columns, *TestMetricsAnswer().fields)
 _ROWS_WITH_METRICS: Final = RowFormat(
     _COLUMNS_WITH_METRICS, _encode_row_with_metrics, _cells_with_metrics
 )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+import orjson
+from marshmallow import Schema
+
 from service.http.accept import CSV, NDJSON
+from service.schemas.compiled import compile_encoder
 
 R = TypeVar("R")
 Cell = str | bool | int | float | None
@@ -28,6 +32,18 @@ class RowFormat(Generic[R]):
     columns: tuple[str, ...]
     json_of: Callable[[R], bytes]
     cells_of: Callable[[R], Sequence[Cell]]
+
+    @classmethod
+    def of(cls, answer: type[Schema], *, without: Collection[str] = ()) -> RowFormat[R]:
+        """Return the format of rows with the fields of an answer, none of which is an object."""
+        columns = tuple(answer(exclude=tuple(without)).fields)
+        encode = compile_encoder(answer, without=without)
+
+        def cells_of(row: R) -> list[Cell]:
+            values = orjson.loads(encode(row))
+            return [values[column] for column in columns]
+
+        return cls(columns, encode, cells_of)
 
     def begin(self, media_type: str) -> bytes:
         """Return what comes before the first row."""

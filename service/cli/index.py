@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import click
+import orjson
 
 from indexing.clocks import utc_now
 from indexing.pruning import PruneRun
-from indexing.store import StoreVersions, create_lost_parts, name_backend, recorded_prune
+from indexing.store import create_lost_parts, name_backend, recorded_prune
 from indexing.store.interface import PruneCount, Store, StoreStatus
+from indexing.timestamps import format_timestamp
 from service.cli.copies import backup, restore
 from service.cli.output import counted, judging_steps, progress_meters
 from service.cli.running import require_store, with_existing_store, with_store
-from service.cli.status import print_status
 from service.config.settings import Settings, load_settings
 
 # The increment of the niceness. The system limits the sum to its maximum, the lowest priority.
@@ -115,10 +117,15 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
     versions = require_store(settings)
     if versions.stored == versions.known:
         counts, run = with_store(_read_status, settings)
-        print_status({**asdict(counts), "last_prune": run}, as_json=as_json)
+        _print_status({**asdict(counts), "last_prune": run}, as_json=as_json)
         return
     # Show no counts: reading them would open the store, which would upgrade it.
-    print_status({"backend": name_backend(settings.store), **_named(versions)}, as_json=as_json)
+    shown = {
+        "backend": name_backend(settings.store),
+        "version": versions.stored,
+        "known_version": versions.known,
+    }
+    _print_status(shown, as_json=as_json)
     if versions.stored < versions.known:
         click.echo(
             "the store has an older version: run `mergewatch index create` or start the service"
@@ -134,5 +141,35 @@ async def _read_status(store: Store) -> tuple[StoreStatus, PruneRun | None]:
     return await store.get_status(utc_now()), await store.get_prune_run()
 
 
-def _named(versions: StoreVersions) -> dict[str, int]:
-    return {"version": versions.stored, "known_version": versions.known}
+def _print_status(values: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print named values, one of which may be the record of a prune."""
+    if as_json:
+        click.echo(orjson.dumps({name: _to_json(value) for name, value in values.items()}))
+        return
+    for name, value in values.items():
+        text = _describe_prune(value) if name == "last_prune" else value
+        click.echo(f"{name.replace('_', ' '):<13} {text}")
+
+
+def _to_json(value: Any) -> Any:
+    if not isinstance(value, PruneRun):
+        return value
+    ended = None if value.ended_at is None else format_timestamp(value.ended_at)
+    return {
+        "began_at": format_timestamp(value.began_at),
+        "ended_at": ended,
+        "events": value.events,
+        "executions": value.executions,
+    }
+
+
+def _describe_prune(run: PruneRun | None) -> str:
+    if run is None:
+        return "-"
+    began = f"began {format_timestamp(run.began_at)}"
+    if run.ended_at is None:
+        return f"{began}, not ended"
+    return (
+        f"{began}, ended {format_timestamp(run.ended_at)},"
+        f" removed {counted(run.events, 'event')} and {counted(run.executions, 'execution')}"
+    )

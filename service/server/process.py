@@ -85,8 +85,10 @@ def serve(settings: Settings) -> None:
     """Serve requests until SIGTERM, SIGINT or SIGHUP, then finish those in progress and return.
 
     Raises:
-        ServeError: the address cannot be listened on, traces cannot be exported, or the workers
-            keep dying.
+        ServeError: the address cannot be listened on, or the package for traces is not installed.
+        TracesError: traces cannot be exported as configured.
+        NoFolderError: the workers have no place for their metrics or sessions.
+        WorkersDieError: the workers keep dying.
         StoreError: the store cannot be opened.
     """
     _tune_interpreter()

@@ -1,1 +1,1 @@
-"""The layers around every handler, one concern each, and the metrics."""
+"""The layers around every handler, one concern each."""

@@ -27,14 +27,14 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cache.backend import CacheBackend
 from service.cache.session import CacheReads
-from service.middleware.copied_metrics import CopiedMetrics
-from service.middleware.health_gauges import HealthGauges
+from service.metrics.copied_metrics import CopiedMetrics
+from service.metrics.health_gauges import HealthGauges
+from service.metrics.loop_lag import LoopLag
+from service.metrics.measured_store import StoreMetrics
+from service.metrics.outbox_gauges import OutboxGauges
+from service.metrics.quarantine_gauges import QuarantineGauges
+from service.metrics.store_gauges import StoreGauges
 from service.middleware.layer import Handler
-from service.middleware.loop_lag import LoopLag
-from service.middleware.measured_store import StoreMetrics
-from service.middleware.outbox_gauges import OutboxGauges
-from service.middleware.quarantine_gauges import QuarantineGauges
-from service.middleware.store_gauges import StoreGauges
 from service.routes import name_operation
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -16,7 +16,7 @@ from opentelemetry.semconv.attributes.db_attributes import (
 from opentelemetry.trace import Tracer
 
 from indexing.store.interface import Store
-from service.middleware.wrapped_store import ANSWERS, Call, wrap_calls
+from service.metrics.wrapped_store import ANSWERS, Call, wrap_calls
 from service.tracing.spans import call_span, is_traced, mark_failed
 
 # The collection of each call, by the same name for both stores. Other calls have none.

@@ -22,8 +22,8 @@ from service.cache.redis_connection import RedisConnection
 from service.cache.session import CacheReads
 from service.cache.signing import CacheSigner
 from service.config.settings import Settings
-from service.middleware import copied_metrics
-from service.middleware.loop_lag import INTERVAL_SECONDS
+from service.metrics import copied_metrics
+from service.metrics.loop_lag import INTERVAL_SECONDS
 from service.middleware.metrics import Metrics
 from service.routes import name_operation
 from tests.builders import WIDGETS

@@ -14,9 +14,9 @@ from indexing.store import ElasticsearchPlace
 from indexing.store.sqlite.store import SqliteStore
 from service.config.settings import Settings
 from service.handlers import row_stream
+from service.metrics.wrapped_store import CALLS
 from service.middleware.admission_control import ADMISSION_CONTROL
 from service.middleware.unparsed_requests import REPEATED_REQUESTS, RepeatedRequests
-from service.middleware.wrapped_store import CALLS
 from service.streaming import hub
 from service.tracing.store_spans import COLLECTIONS
 from tests.builders import after, make_event

@@ -14,7 +14,7 @@ from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
-from service.middleware.store_gauges import KEPT_SECONDS, READ_SECONDS, StoreGauges
+from service.metrics.store_gauges import KEPT_SECONDS, READ_SECONDS, StoreGauges
 
 
 class QuarantineGauges(StoreGauges):

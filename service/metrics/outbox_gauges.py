@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from indexing.clocks import Clock
 from indexing.errors import StoreError
 from indexing.store.notifications import NotificationStore
-from service.middleware.store_gauges import (
+from service.metrics.store_gauges import (
     KEPT_SECONDS,
     READ_SECONDS,
     StoreGauges,

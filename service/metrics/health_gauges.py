@@ -14,7 +14,7 @@ from indexing.errors import StoreError
 from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
-from service.middleware.store_gauges import StoreGauges, keep_within_share
+from service.metrics.store_gauges import StoreGauges, keep_within_share
 
 # How long numbers are kept at least.
 KEPT_SECONDS: Final = 60.0

@@ -20,11 +20,11 @@ from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import Reader, Store
 from service.config.settings import Settings
-from service.middleware import health_gauges, outbox_gauges, store_gauges
-from service.middleware.health_gauges import HealthGauges
-from service.middleware.measured_store import StoreMetrics
-from service.middleware.outbox_gauges import OutboxGauges
-from service.middleware.quarantine_gauges import QuarantineGauges
+from service.metrics import health_gauges, outbox_gauges, store_gauges
+from service.metrics.health_gauges import HealthGauges
+from service.metrics.measured_store import StoreMetrics
+from service.metrics.outbox_gauges import OutboxGauges
+from service.metrics.quarantine_gauges import QuarantineGauges
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run, make_webhook
 from tests.service.conftest import open_door
 from tests.service.front_door import Answer, FrontDoor, operations

@@ -1,0 +1,1 @@
+"""The metrics of a process: gauges, timed calls of the store, copies for the other workers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 from uuid import UUID
@@ -28,15 +28,17 @@ def repositories_path(owner: str) -> str:
 
 
 def encode_query(values: Mapping[str, object]) -> str:
-    """Return the percent-encoded query; a sequence repeats its parameter, None omits it.
+    """Return the percent-encoded query; several values repeat their parameter, None omits it.
 
     Raises:
         ValueError: a datetime has no timezone, or a text has a lone surrogate.
+        TypeError: a value is bytes.
     """
     pairs: list[tuple[str, str]] = []
     for name, value in values.items():
-        several: Sequence[object] = (value,)
-        if isinstance(value, Sequence) and not isinstance(value, str):
+        several: Iterable[object] = (value,)
+        # Also of a set or a generator, although no parameter is declared so.
+        if isinstance(value, Iterable) and not isinstance(value, str | bytes):
             several = value
         pairs += ((name, _text(each)) for each in several if each is not None)
     return urlencode(pairs)
@@ -72,4 +74,6 @@ def _text(value: object) -> str:
         if value.tzinfo is None:
             raise ValueError(f"{value} has no timezone")
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        raise TypeError(f"{value!r} is not text")
     return str(value)

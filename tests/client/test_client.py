@@ -20,6 +20,7 @@ from mergewatch.client import (
     UnreachableError,
     transport,
 )
+from mergewatch.client.requests import encode_query
 from service.handlers.event_stream import EVENT_STREAMS
 from service.schemas.limits import MAX_PER_PAGE
 from service.server.listener import http_url
@@ -216,6 +217,14 @@ async def test_a_repository_without_its_owner_is_refused_before_it_is_sent() -> 
         for wrong in ("widgets", "/widgets", "acme/", "a/b/c"):
             with pytest.raises(ValueError, match="owner/repository"):
                 await client.get_test(wrong, "x")
+
+
+def test_several_values_repeat_their_parameter_whatever_they_come_in() -> None:
+    for values in (["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), iter("ab")):
+        assert encode_query({"test_name": values, "sort": None}) == "test_name=a&test_name=b"
+    assert sorted(encode_query({"x": {1, 2}}).split("&")) == ["x=1", "x=2"]
+    with pytest.raises(TypeError, match="b'a' is not text"):
+        encode_query({"test_name": b"a"})
 
 
 async def test_text_that_is_not_unicode_is_refused_before_it_is_sent() -> None:

@@ -293,14 +293,15 @@ async def test_memory_stays_flat(door: FrontDoor) -> None:
 
     await peak()
     small = await peak()
-    for start in range(COUNT, 5 * COUNT, 500):
+    for start in range(COUNT, 10 * COUNT, 500):
         await door.store.write_events(
             [
                 make_event(n, after(seconds=n // 2), metadata={"message": "x" * 300})
                 for n in range(start, start + 500)
             ]
         )
-    assert await peak() < 3 * small
+    # Two to three times as much, because these rows are longer: the same for any number of them.
+    assert await peak() < 4 * small
 
 
 async def test_an_export_breaks_off_after_its_key_is_revoked(

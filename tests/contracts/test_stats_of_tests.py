@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from indexing.health.history import KEPT_DAYS
 from indexing.health.window import day_of
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import MAX_DURATION, Conclusion, Execution, Run
@@ -126,6 +127,26 @@ async def test_days_equal_what_is_counted_from_all_results(store: Store) -> None
     assert await store.sum_days_of_test(query(), derive_test_id(WIDGETS, "absent")) is None
     elsewhere = DayQuery(RepositoryName("no", "such"), 0, TODAY)
     assert await store.sum_days_of_test(elsewhere, HINGE) is None
+
+
+async def test_flaky_verdicts_are_counted_as_those_of_the_repository_are(store: Store) -> None:
+    """History is kept for 800 days before the newest execution, however old the results are."""
+    await store.ensure_repository(WIDGETS)
+    for number, days in enumerate((-KEPT_DAYS - 1, -KEPT_DAYS, 0)):
+        run = make_run(str(number), commit=f"c{number}")
+        flaky = make_executions(run, [("hinge", P), ("hinge", F)], after(days=days))
+        await store.write_results(WIDGETS, {run: flaky})
+        await store.refresh_tests(NOON)
+    asked = query(-KEPT_DAYS - 5)
+    days_of_test = await read(store, asked)
+    assert [(day - TODAY, of.passed, of.failed) for day, of in sorted(days_of_test.items())] == [
+        (-KEPT_DAYS - 1, 1, 1),
+        (-KEPT_DAYS, 1, 1),
+        (0, 1, 1),
+    ]
+    counted = {day: of.flaky_verdicts for day, of in days_of_test.items() if of.flaky_verdicts}
+    assert counted == {TODAY - KEPT_DAYS: 1, TODAY: 1}
+    assert counted == await store.count_flaky_verdicts(asked)
 
 
 @pytest.mark.parametrize("stat", TestStat)

@@ -58,15 +58,26 @@ def sum_days_of_test(
     if test is None:
         return None
     where, values = any_of({"i.pipeline_name": query.pipelines, "i.job_name": query.jobs})
-    rows = connection.execute(
-        "SELECT d.day, sum(d.passed), sum(d.failed), sum(d.skipped), sum(d.flaky_verdicts),"
+    first = max(query.first_day, read_final_until(connection) + 1)
+    of_test = (test, first, query.last_day, *values)
+    executed = connection.execute(
+        "SELECT d.day, sum(d.passed), sum(d.failed), sum(d.skipped), 0,"
         # `sum` fails if the sum of many jobs does not fit into 64 bits.
         " sum(d.durations), CAST(total(d.total_duration) AS INTEGER), max(d.longest_duration)"
         " FROM identities i JOIN daily_rollups d ON d.identity = i.id"
         f" WHERE i.test = ? AND d.day BETWEEN ? AND ?{where} GROUP BY d.day",
-        (test, max(query.first_day, read_final_until(connection) + 1), query.last_day, *values),
+        of_test,
     )
-    return {day: DaySumsOfTest(*columns) for day, *columns in rows}
+    sums = {day: DaySumsOfTest(*columns) for day, *columns in executed}
+    # Not those of the daily roll-ups: the series of the repository counts these.
+    flaky = connection.execute(
+        "SELECT f.day, sum(f.verdicts) FROM flaky_days f JOIN identities i ON i.id = f.identity"
+        f" WHERE f.test = ? AND f.day BETWEEN ? AND ?{where} GROUP BY f.day",
+        of_test,
+    )
+    for day, verdicts in flaky:
+        sums[day] = sums.get(day, DaySumsOfTest())._replace(flaky_verdicts=verdicts)
+    return sums
 
 
 def count_flaky_verdicts(connection: sqlite3.Connection, query: DayQuery) -> dict[int, int]:

@@ -50,7 +50,8 @@ async def stream_events(request: web.Request) -> web.StreamResponse:
     newest = await request.app[CONTEXT].reader.find_newest_arrival()
     # The store may be a restored backup that is older than the last event.
     position = newest if given is None else min(given, newest)
-    release = request.app[EVENT_STREAMS].acquire(request[PRINCIPAL].name)
+    owner = request[REPOSITORY].owner
+    release = request.app[EVENT_STREAMS].acquire(request[PRINCIPAL].name, owner)
     headers = headers_of(ignored=find_ignored(request))
     headers["Content-Type"] = EVENT_STREAM_TYPE
     # A proxy that buffers responses would never send this one.

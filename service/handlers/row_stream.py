@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from indexing.models.paging import Anchor, HasKey, Page
-from service.context import PRINCIPAL, find_access_check
+from service.context import PRINCIPAL, REPOSITORY, find_access_check
 from service.http import problems
 from service.http.field_errors import FieldError
 from service.http.operations import Operation
@@ -59,7 +59,7 @@ async def stream_rows(
     if query.parameters[CURSOR_FIELD] is not None:
         detail = f"cannot be used with {media_type}, which begins with the first row"
         raise problems.invalid([FieldError("query", CURSOR_FIELD, detail)])
-    release = request.app[ROW_STREAMS].acquire(request[PRINCIPAL].name)
+    release = request.app[ROW_STREAMS].acquire(request[PRINCIPAL].name, request[REPOSITORY].owner)
     try:
         # Before the response begins, a failed read is still reported as a problem.
         first = await read(Anchor(), ROWS_AT_ONCE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from datetime import datetime
 from typing import Any, Final
 
@@ -70,9 +70,9 @@ async def _search_evidence(
     start: int | None = None
     pages = scan(cluster.connection, cluster.layout.executions, body, routing=observed.routing)
     async with aclosing(pages):
+        turn: AbstractAsyncContextManager[None] = nullcontext()
         while True:
-            # Many requests at once would read more than a node and this process can take.
-            async with cluster.searches.slot():
+            async with turn:
                 hits = await anext(pages, None)
             if not hits:
                 return None
@@ -82,8 +82,10 @@ async def _search_evidence(
             last_at = await _find_in(cluster, observed.routing, within)
             if last_at is not None:
                 return from_microseconds(last_at)
-            if len(within) < len(rows):
+            if len(within) < len(rows) or len(hits) < _ROWS_A_PAGE:
                 return None
+            # Many requests at once would read more than a node and this process can take.
+            turn = cluster.searches.slot()
 
 
 async def _find_in(cluster: Cluster, routing: str, rows: Sequence[Mapping[str, Any]]) -> int | None:

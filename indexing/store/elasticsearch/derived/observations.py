@@ -16,7 +16,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -166,7 +166,8 @@ async def scan_verdicts(
 ) -> AsyncGenerator[ReadExecutions, None]:
     """Yield the executions of each test since its moment, in microseconds, page by page.
 
-    They have only the fields that verdicts need. Each page is read within a turn.
+    They have only the fields that verdicts need. Each page but the first is read within a turn:
+    most tests have only one, and so wait for nobody.
     """
     for request in requests_of(clauses_since(moments)):
         body = {
@@ -176,13 +177,17 @@ async def scan_verdicts(
         }
         pages = _list_pages(cluster, observed.routing, body, is_short=False)
         async with aclosing(pages):
+            turn: AbstractAsyncContextManager[None] = nullcontext()
             while True:
-                async with take_turn():
+                async with turn:
                     hits = await anext(pages, None)
                 if hits is None:
                     break
                 runs = {hit["_source"]["run"] for hit in hits}
                 yield ReadExecutions(hits, await find_failed(cluster, observed.routing, runs))
+                if len(hits) < _VERDICTS_A_PAGE:
+                    break
+                turn = take_turn()
 
 
 async def _read(

@@ -112,6 +112,9 @@ async def test_pages_of_later_results_wait_behind_expensive_searches(
     await store.ensure_repository(WIDGETS)
     await load(store, "P", at=1)
     async with cluster_of(store).searches.slot():
+        # One page is as cheap as other reads.
+        assert (await add(store, branch="other")).is_recovered is False
+        monkeypatch.setattr(observations, "_VERDICTS_A_PAGE", 1)
         with pytest.raises(StoreUnavailableError, match="too many expensive searches"):
             await add(store)
         # Loads do not wait for readers.

@@ -30,6 +30,8 @@ from service.ui.token_sessions import SignedToken
 
 # The rest of a dashboard URL. It cannot name another host, and cannot break out of a header.
 _NEXT: Final = re.compile(r"(?:[A-Za-z0-9\-_?][!-~]*)?")
+# A path with a segment of two dots, as browsers read it, leads out of the dashboard.
+_LEAVES: Final = re.compile(r"[^?#]*[/\\](?:\.|%2e){2}(?:[/\\?#]|$)", re.IGNORECASE)
 # The path, and the longest query of a page.
 _MAX_NEXT_LENGTH: Final = 1_000 + MAX_QUERY_LENGTH
 _REPOSITORY: Final = re.compile(r"[A-Za-z0-9\-]+/[A-Za-z0-9_\-.]+")
@@ -216,7 +218,7 @@ def _guess_repository(following: str) -> str:
 def _choose_next(page: PageContext) -> str:
     """Return the page to open after signing in, relative to the dashboard; empty if not valid."""
     text = page.request.query.get(NEXT_FIELD, "")
-    if len(text) > _MAX_NEXT_LENGTH or not _NEXT.fullmatch(text):
+    if len(text) > _MAX_NEXT_LENGTH or not _NEXT.fullmatch(text) or _LEAVES.match(text):
         return ""
     return text
 

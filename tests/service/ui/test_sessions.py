@@ -258,6 +258,12 @@ async def test_signing_out_of_a_session_that_is_over_leads_to_the_form(
         ("https://evil.example", "/ui/https://evil.example"),
         ("\\evil.example", "/ui/"),
         ("a\r\nX-Injected: 1", "/ui/"),
+        ("a/../../admin", "/ui/"),
+        ("a/%2E./x", "/ui/"),
+        ("a\\..", "/ui/"),
+        ("acme/widgets/..?page=2", "/ui/"),
+        ("acme/widgets/tests?name=a/../b", "/ui/acme/widgets/tests?name=a/../b"),
+        ("acme/widgets/v1..2", "/ui/acme/widgets/v1..2"),
     ],
 )
 async def test_after_signing_in_one_stays_here(client: Client, asked: str, led_to: str) -> None:

@@ -211,6 +211,12 @@ def test_the_rules_of_health_are_listed_by_name() -> None:
     assert {rule.value for rule in Rule} <= names
 
 
+def test_every_alert_is_explained() -> None:
+    alerts = re.findall(r"- alert: (\w+)", read("deploy/prometheus/alerts.yml"))
+    rows = re.findall(r"^\| (`Mergewatch.+?) \|", read("docs/operations.md"), re.MULTILINE)
+    assert re.findall(r"`(\w+)`", "".join(rows)) == alerts
+
+
 def test_every_line_of_the_log_that_needs_somebody_is_explained() -> None:
     section = read("docs/operations.md").partition("### The log\n")[2].partition("\n## ")[0]
     documented = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\|.+$", section, re.MULTILINE)))

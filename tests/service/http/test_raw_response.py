@@ -103,7 +103,7 @@ def test_the_head_of_an_answer_takes_no_line_break(text: str) -> None:
             headers.write_head(1)
 
 
-async def test_a_long_body_is_sent_in_pieces_that_are_no_copies() -> None:
+async def test_a_long_body_is_sent_in_pieces() -> None:
     written: list[memoryview] = []
 
     class Writer(StreamWriter):
@@ -117,5 +117,5 @@ async def test_a_long_body_is_sent_in_pieces_that_are_no_copies() -> None:
     pieces = Pieces(body)
     assert pieces.size == len(body)
     await pieces.write(Writer())
-    assert [piece.obj is body for piece in written] == [True] * 3
+    assert all(len(piece) <= SHORT_BODY_BYTES for piece in written)
     assert b"".join(written) == body

@@ -137,9 +137,9 @@ async def test_the_order_of_repositories_can_be_chosen_on_a_narrow_screen(
         await visitor.sign_in()
         table = visitor.page.get_by_role("table")
         # A click takes a link that nothing hides.
-        await table.get_by_role("link", name="Repository", exact=True).click(timeout=5_000)
+        await table.get_by_role("link", name="Repository", exact=True).click()
         await visitor.page.wait_for_url("**/ui/?sort=name")
-        await table.get_by_role("link", name="Broken, 30 days").click(timeout=5_000)
+        await table.get_by_role("link", name="Broken, 30 days").click()
         await visitor.page.wait_for_url("**/ui/?sort=worst")
         assert await visitor.find_violations() == []
 

@@ -185,6 +185,8 @@ class RawResponse(StreamResponse):
             await self._writer.write(write_whole(self._head, fields, b""))
             await _write_pieces(self._writer, self._content)
             await self._writer.write_eof()
+            # The connection keeps the response until its next request.
+            self._content = b""
             return
         text = write_whole(self._head, fields, self._content)
         if self.write_later is None or not self._stays:
@@ -194,15 +196,15 @@ class RawResponse(StreamResponse):
 
 
 async def _write_pieces(writer: AbstractStreamWriter, body: bytes) -> None:
-    content = memoryview(body)
-    for start in range(0, len(content), _PIECE_BYTES):
-        # It waits only for a client that reads more slowly than this process writes.
-        await writer.write(content[start : start + _PIECE_BYTES])
+    for start in range(0, len(body), _PIECE_BYTES):
+        # It waits only for a client that reads more slowly than this process writes. Each piece is
+        # a copy: what is not sent yet would otherwise keep the whole body in memory.
+        await writer.write(body[start : start + _PIECE_BYTES])
         await asyncio.sleep(0)
 
 
 class Pieces(Payload):
-    """A long body that aiohttp's own response sends in pieces, without copying it."""
+    """A long body that aiohttp's own response sends in pieces."""
 
     def __init__(self, body: bytes) -> None:
         super().__init__(body)
@@ -213,6 +215,9 @@ class Pieces(Payload):
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         await _write_pieces(writer, self._value)
+
+    def _close(self) -> None:
+        self._value = b""
 
 
 def body_of(response: RawResponse | Response) -> bytes:

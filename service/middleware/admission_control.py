@@ -189,6 +189,8 @@ class AdmissionControl:
         self._note(hash(_read_cookies(request)), hash(principal))
 
     def _note(self, credential: int, tenant: int) -> None:
+        # The first request of a credential waited in the queue of all that are not verified.
+        current_tenant.set(tenant)
         verified, now = self._verified.find(credential), time.monotonic()
         if verified is None or now - verified.noted > _EXTENDED_EVERY:
             self._verified.keep(credential, _Verified(tenant, now), 0, now + VERIFIED_SECONDS)

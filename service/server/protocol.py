@@ -41,7 +41,6 @@ REFUSED_MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_WAITING_BYTES: Final = 64 * 1024
 
 _log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 
@@ -270,8 +269,17 @@ class Connection(RequestHandler):
             again = self._loop.time() + self.keepalive_timeout
             self._keepalive_handle = self._loop.call_at(again, self._process_keepalive)
 
+    async def start(self) -> None:
+        try:
+            await super().start()
+        finally:
+            self.force_close()
+
     def force_close(self) -> None:
         self._write_held()
+        # Closing waits for the client to read the rest.
+        if self._limit is None and self._wire is not None and self._wire.get_write_buffer_size():
+            self._limit_to(SEND_SECONDS)
         super().force_close()
 
     def _write_later(self, text: bytes) -> None:
@@ -374,7 +382,7 @@ class Connection(RequestHandler):
     async def _finish_later(
         self, request: BaseRequest, resp: RawResponse | Response, start_time: float | None
     ) -> tuple[StreamResponse, bool]:
-        """Send a long response, or once the client has read enough of those before it."""
+        """Send a response that is long, or that waits for a slow client; it counts as unsent."""
         with self._unsent_bodies.admit(resp) as admitted:
             self._write_held()
             await self._drain_helper()

@@ -6,10 +6,11 @@ it keeps its connection. The bodies of many such clients must not fill the memor
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp.web import Response
@@ -24,6 +25,8 @@ from service.http.response_headers import REQUEST_ID_HEADER, RESPONSE_HEADERS
 MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_BYTES_PER_TENANT: Final = 64 * 1024 * 1024
 
+_log = logging.getLogger(__name__)
+
 _CORS: Final = "Access-Control-"
 
 # When a client that has too many may try again, in seconds.
@@ -32,25 +35,23 @@ RETRY_AFTER: Final = 5
 
 @dataclass(slots=True)
 class _Held:
-    """A body, which its own reference keeps from being freed, and how many responses send it."""
+    """A body, and how many responses send it to each tenant. The reference keeps its id unique."""
 
     body: bytes
-    tenant: Hashable
-    responses: int = 0
+    responses: Counter[Hashable] = field(default_factory=Counter)
 
 
 class UnsentBodies:
-    """The unsent bodies of one process. A body that several responses share counts once."""
+    """The unsent bodies of one process.
+
+    A body that several responses share counts once in all, and once for each of their tenants.
+    """
 
     def __init__(self) -> None:
         # By the id of the body.
         self._held: dict[int, _Held] = {}
-        self._bytes: Counter[Hashable] = Counter()
-
-    @property
-    def size(self) -> int:
-        """How many bytes all of them have."""
-        return self._bytes.total()
+        self._bytes_of: Counter[Hashable] = Counter()
+        self.size = 0
 
     @contextmanager
     def admit(self, response: RawResponse | Response) -> Iterator[RawResponse | Response]:
@@ -59,38 +60,54 @@ class UnsentBodies:
         Yields the response to send: a 429 instead if the tenant has too many bytes unsent, a 503 if
         the process has.
         """
-        body = body_of(response)
-        held = self._held.get(id(body))
-        if held is None:
-            held = _Held(body, current_tenant.get())
-            try:
-                self._check_room(held)
-            except Problem as problem:
-                yield _refuse(problem, response)
-                return
-            self._held[id(body)] = held
-            self._bytes[held.tenant] += len(body)
-        held.responses += 1
+        body, tenant = body_of(response), current_tenant.get()
+        try:
+            self._add(body, tenant)
+        except Problem as problem:
+            _log.warning("long response refused", extra={"reason": problem.detail})
+            yield _refuse(problem, response)
+            return
         if not isinstance(response, RawResponse) and is_long(response):
             response.body = Pieces(body)
         try:
             yield response
         finally:
-            held.responses -= 1
-            if not held.responses:
-                del self._held[id(body)]
-                self._bytes[held.tenant] -= len(body)
-                if not self._bytes[held.tenant]:
-                    del self._bytes[held.tenant]
+            self._remove(body, tenant)
 
-    def _check_room(self, held: _Held) -> None:
-        size, own = len(held.body), self._bytes[held.tenant]
-        # However long a response is, a client gets it if it reads one after the other.
-        if own and own + size > MAX_BYTES_PER_TENANT:
-            detail = "this credential has too many long responses open that are not read"
-            raise Problem(429, detail, headers={"Retry-After": str(RETRY_AFTER)})
-        if self.size + size > MAX_BYTES:
-            raise problems.unavailable("too many long responses are not read, retry later")
+    def _add(self, body: bytes, tenant: Hashable) -> None:
+        """Count a body for one more response.
+
+        Raises:
+            Problem: there is no room for it.
+        """
+        held, size = self._held.get(id(body)), len(body)
+        if held is None or not held.responses[tenant]:
+            own = self._bytes_of[tenant]
+            # However long a response is, a client gets it if it reads one after the other.
+            if own and own + size > MAX_BYTES_PER_TENANT:
+                detail = "this credential has too many long responses open that are not read"
+                raise Problem(429, detail, headers={"Retry-After": str(RETRY_AFTER)})
+            if held is None:
+                if self.size + size > MAX_BYTES:
+                    raise problems.unavailable("too many long responses are not read, retry later")
+                held = self._held[id(body)] = _Held(body)
+                self.size += size
+            self._bytes_of[tenant] += size
+        held.responses[tenant] += 1
+
+    def _remove(self, body: bytes, tenant: Hashable) -> None:
+        """Count a body for one response less."""
+        held, size = self._held[id(body)], len(body)
+        held.responses[tenant] -= 1
+        if held.responses[tenant]:
+            return
+        del held.responses[tenant]
+        self._bytes_of[tenant] -= size
+        if not self._bytes_of[tenant]:
+            del self._bytes_of[tenant]
+        if not held.responses:
+            del self._held[id(body)]
+            self.size -= size
 
 
 def _refuse(problem: Problem, response: RawResponse | Response) -> Response:

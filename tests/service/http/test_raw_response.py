@@ -117,5 +117,9 @@ async def test_a_long_body_is_sent_in_pieces() -> None:
     pieces = Pieces(body)
     assert pieces.size == len(body)
     await pieces.write(Writer())
+    await pieces.close()
+    # What is not sent yet would keep the whole body in memory.
+    assert not any(isinstance(piece, memoryview) for piece in written)
+    assert pieces.decode() == ""
     assert all(len(piece) <= SHORT_BODY_BYTES for piece in written)
     assert b"".join(written) == body

@@ -12,7 +12,7 @@ import pytest
 from service.handlers.event_stream import EVENT_STREAMS
 from service.http import raw_response
 from service.http.raw_response import SHORT_BODY_BYTES
-from service.server import unsent_bodies
+from service.server import protocol, unsent_bodies
 from tests.service.front_door import LOGS, QUARANTINES, FrontDoor
 from tests.service.server.unread_responses import add_long_quarantines, stop_reading
 from tests.service.wire import Wire
@@ -89,12 +89,14 @@ async def test_long_responses_that_are_not_read_are_limited(
     await add_long_quarantines(door, 1_000)
     monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_TENANT", 12_000_000)
     reading = await Wire.open(door)
-    # From now on, the credential is known.
-    assert (await reading.ask(reading.head(LOGS)))[0] == 200
     target = f"{QUARANTINES}?source=manual"
+    others = (await door.new_key()).encode()
     async with not_reading(door) as wire:
         wire.writer.write(wire.head(QUARANTINES))
         await until_paused(wire)
+        # Another credential is not charged, not even before it is known.
+        head = reading.head(target).replace(door.key.encode(), others)
+        assert (await reading.ask(head))[0] == 200
         status, fields, body = await reading.ask(reading.head(target))
         assert (status, fields["retry-after"]) == (429, "5")
         assert fields["content-type"] == "application/problem+json"
@@ -107,6 +109,50 @@ async def test_long_responses_that_are_not_read_are_limited(
     monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_TENANT", 1_000)
     assert (await reading.ask(reading.head(target)))[0] == 200
     await reading.close()
+
+
+async def test_a_shared_body_is_charged_to_those_who_do_not_read_it(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_long_quarantines(door, 1_000)
+    monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_TENANT", 12_000_000)
+    reading = await Wire.open(door)
+    others = (await door.new_key()).encode()
+    async with AsyncExitStack() as opened:
+        first = await opened.enter_async_context(not_reading(door))
+        first.writer.write(first.head(QUARANTINES))
+        await until_paused(first)
+        second = await opened.enter_async_context(not_reading(door))
+        second.writer.write(second.head(QUARANTINES).replace(door.key.encode(), others))
+        await until_paused(second)
+        first.writer.transport.abort()
+        target = f"{QUARANTINES}?source=manual"
+        held = reading.connection._unsent_bodies
+        await until(lambda: len(held._bytes_of) == 1)
+        assert (await reading.ask(reading.head(target)))[0] == 200
+        head = reading.head(target).replace(door.key.encode(), others)
+        assert (await reading.ask(head))[0] == 429
+    await until(lambda: reading.connection._unsent_bodies.size == 0)
+    await reading.close()
+
+
+@pytest.mark.parametrize("field", ["Connection: close", "Connection: keep-alive"])
+async def test_a_connection_that_closes_does_not_wait_for_ever(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    monkeypatch.setattr(protocol, "SEND_SECONDS", 0.05)
+    await add_long_quarantines(door, 1_000)
+    async with not_reading(door) as wire:
+        connection = wire.connection
+        transport = connection.transport
+        assert transport is not None
+        # The end of a response is written without waiting for the client; here it is all of it.
+        transport.set_write_buffer_limits(high=100_000_000)
+        wire.writer.write(wire.head(QUARANTINES, field))
+        await until(lambda: transport.get_write_buffer_size() > 1_000_000)
+        await until(lambda: not connection._unsent_bodies.size)
+        connection.force_close()
+        await until(lambda: connection._wire is None)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])

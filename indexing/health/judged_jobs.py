@@ -26,9 +26,9 @@ def find_left_out(
 ) -> frozenset[Job]:
     """Return those of the other pairs of a test that it is not judged by.
 
-    `judged` is the number of pairs that it is surely judged by. `first_result_of` returns when the
-    oldest result of one of the others finished. It was judged by the pairs in `before`, which go
-    first.
+    `judged` is the number of pairs that it is judged by anyway. Of the others, those in `before`
+    come first, then those with the oldest results: `first_result_of` returns when the oldest result
+    of a pair finished.
     """
     room = max(JUDGED_JOBS - judged, 0)
     if len(others) <= room:

@@ -82,6 +82,33 @@ async def test_a_removal_makes_room_for_another_job(store: Store) -> None:
     assert await state(store) == loaded
 
 
+async def test_room_goes_to_the_job_with_the_oldest_result(store: Store) -> None:
+    for number in range(3):
+        await load_job(store, f"job-{number}", PASSED, number)
+    await load_job(store, "later", PASSED, 9)
+    await load_job(store, "earlier", PASSED, 5)
+    await store.remove_executions(of_run("run-job-1-1"), NOON)
+    assert await judged_jobs(store) == ["earlier", "job-0", "job-2"]
+
+
+async def test_a_further_job_gives_no_evidence_when_a_quarantine_ends(store: Store) -> None:
+    """Neither by a failure of its own, nor by moving the window past that of a judged job."""
+    await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+    for number in range(3):
+        for at in (0, 1, 2):
+            await load_job(store, f"job-{number}", FAILED, at)
+    (quarantined,) = (await state(store, ["t"]))[2]
+    run = make_run("further", job="further", commit="late")
+    executions = make_executions(run, [("t", FAILED)], after(days=40))
+    await store.write_results(WIDGETS, {run: executions})
+    assert await store.remove_quarantine(WIDGETS, quarantined[0], after(days=41))
+    await store.refresh_tests(after(days=41))
+    # The failures that were known then do not begin it again, a newer one does.
+    assert (await state(store, ["t"]))[2] == []
+    await load_job(store, "job-1", FAILED, 3)
+    assert len((await state(store, ["t"]))[2]) == 1
+
+
 async def test_late_results_leave_the_judged_jobs_as_they_are(store: Store) -> None:
     for number in range(3):
         await load_job(store, f"job-{number}", PASSED, 48 + number)
@@ -103,7 +130,7 @@ async def test_other_branches_take_no_room(store: Store) -> None:
     # The jobs of another default branch are the first three there.
     await store.set_repository(WIDGETS, RepositoryChange(default_branch="topic"), NOON)
     await store.refresh_tests(NOON)
-    assert len(await judged_jobs(store)) == 3
+    assert await judged_jobs(store) == ["job-0", "job-1", "job-2"]
     assert (await detail(store, "t")).health.last_success_at is None
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from datetime import datetime
 from typing import Any, Final
 
+from indexing.health.judged_jobs import has_room
+from indexing.health.rollups import Job
 from indexing.health.window import day_number, start_of_window
 from indexing.models.executions import Conclusion
 from indexing.names import RepositoryName
@@ -21,10 +23,11 @@ from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.derived.stored_markers import names_test
 from indexing.store.elasticsearch.repositories import read_repository
 from indexing.store.elasticsearch.stored_rollups import derive_from_rollups
+from indexing.store.elasticsearch.tests import test_of
 from indexing.timestamps import from_microseconds
 
 _ROWS_A_PAGE: Final = 2_000
-_FIELDS: Final = (TIME, "conclusion", "needed_retries", "run")
+_FIELDS: Final = (TIME, "conclusion", "needed_retries", "run", "pipeline_name", "job_name")
 
 
 async def find_last_evidence(
@@ -42,14 +45,17 @@ async def find_last_evidence(
         routing_of(repository),
     )
     # In this order: a refresh that ends meanwhile has written the test before it drops its marker.
-    if await names_test(cluster, routing, str(test_id)):
-        retention = (await cluster.control.read()).retention
-        observed = ObservedBranch(routing, retention, stored.default_branch)
-        return await _search_evidence(cluster, observed, test_id)
+    is_stale = await names_test(cluster, routing, str(test_id))
     place = Place(cluster.layout.tests, str(test_id), routing)
     (found,) = await cluster.connection.get_many([place])
     if found is None:
         return None
+    if is_stale:
+        judged = test_of(found.source).judged_jobs_on(stored.default_branch)
+        retention = (await cluster.control.read()).retention
+        observed = ObservedBranch(routing, retention, stored.default_branch)
+        only = None if has_room(len(judged)) else judged
+        return await _search_evidence(cluster, observed, test_id, only)
     evidence = await derive_from_rollups(
         cluster, stored, found.source, lambda rollups: find_evidence(rollups.values())
     )
@@ -57,9 +63,15 @@ async def find_last_evidence(
 
 
 async def _search_evidence(
-    cluster: Cluster, observed: ObservedBranch, test_id: uuid.UUID
+    cluster: Cluster,
+    observed: ObservedBranch,
+    test_id: uuid.UUID,
+    judged: Container[Job] | None,
 ) -> datetime | None:
-    """Return the same as `find_evidence`, by the executions, the newest first."""
+    """Return the same as `find_evidence`, by the executions, the newest first.
+
+    If the test has too many jobs, only the `judged` ones count.
+    """
     await cluster.connection.refresh(cluster.layout.executions)
     body = {
         "size": _ROWS_A_PAGE,
@@ -76,13 +88,20 @@ async def _search_evidence(
                 hits = await anext(pages, None)
             if not hits:
                 return None
-            rows = [hit["_source"] for hit in hits]
-            start = start_of_window(rows[0][TIME]) if start is None else start
-            within = [row for row in rows if day_number(row[TIME]) >= start]
-            last_at = await _find_in(cluster, observed.routing, within)
-            if last_at is not None:
-                return from_microseconds(last_at)
-            if len(within) < len(rows) or len(hits) < _ROWS_A_PAGE:
+            rows = [
+                hit["_source"]
+                for hit in hits
+                if judged is None or _job_of(hit["_source"]) in judged
+            ]
+            if rows:
+                start = start_of_window(rows[0][TIME]) if start is None else start
+                within = [row for row in rows if day_number(row[TIME]) >= start]
+                last_at = await _find_in(cluster, observed.routing, within)
+                if last_at is not None:
+                    return from_microseconds(last_at)
+                if len(within) < len(rows):
+                    return None
+            if len(hits) < _ROWS_A_PAGE:
                 return None
             # Many requests at once would read more than a node and this process can take.
             turn = cluster.searches.slot()
@@ -96,6 +115,10 @@ async def _find_in(cluster: Cluster, routing: str, rows: Sequence[Mapping[str, A
     # A run that failed as a whole says nothing about its tests.
     failed = await find_failed(cluster, routing, {row["run"] for row in bad})
     return next((row[TIME] for row in bad if row["run"] not in failed), None)
+
+
+def _job_of(row: Mapping[str, Any]) -> Job:
+    return row["pipeline_name"], row["job_name"]
 
 
 def _is_untrusted(row: Mapping[str, Any]) -> bool:

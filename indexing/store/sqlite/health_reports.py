@@ -9,7 +9,7 @@ from indexing.health.reports import report_health
 from indexing.health.rollup_text import read_rollup
 from indexing.models.health_reports import HealthReport
 from indexing.names import RepositoryName
-from indexing.store.sqlite.rollups import find_default_branch
+from indexing.store.sqlite.stored_tests import find_default_branch
 from indexing.store.sqlite.tests import find_test
 
 

@@ -110,6 +110,19 @@ def read_identity(
     return [_observe(job, of_run[row[0]], row[1:], metadata) for row in rows]
 
 
+def find_first_results(
+    connection: sqlite3.Connection, test: int, branch: int | None
+) -> dict[int, int]:
+    """Return when the oldest execution of each identity of a test on one branch finished."""
+    rows = connection.execute(
+        "SELECT identity, min(finished_at) FROM executions"
+        " WHERE identity IN (SELECT id FROM identities WHERE test = ?) AND branch = ?"
+        " GROUP BY identity",
+        (test, branch),
+    )
+    return dict(rows.fetchall())
+
+
 def read_on_branch(
     connection: sqlite3.Connection, test: int, branch: int | None
 ) -> list[Observation]:

@@ -29,10 +29,15 @@ from indexing.health.thresholds import WINDOW
 from indexing.health.window import NEVER, day_number, day_of
 from indexing.store.sqlite.histories import NO_HISTORY, StoredHistory, read_stored_history
 from indexing.store.sqlite.meta import read_number, write_number
-from indexing.store.sqlite.observations import OnBranch, StoredRuns, read_identity
+from indexing.store.sqlite.observations import (
+    OnBranch,
+    StoredRuns,
+    find_first_results,
+    read_identity,
+)
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.run_days import keep_days
-from indexing.store.sqlite.stored_tests import BRANCH_OF_REPOSITORY, NOT_JUDGED, StoredTest
+from indexing.store.sqlite.stored_tests import NOT_JUDGED, StoredTest
 
 # The row of `meta` with the newest day of which retention has removed executions.
 _FINAL_UNTIL: Final = "rollups_final_until"
@@ -118,19 +123,6 @@ class RollupsOfTest:
     @property
     def by_job(self) -> Mapping[Job, Rollup]:
         return {each.job: each.rollup for each in self.identities if each.rollup is not None}
-
-
-def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None:
-    """Return the row id of the default branch of a test's repository.
-
-    `None` if nothing ever ran on that branch.
-    """
-    row = connection.execute(
-        f"SELECT ({BRANCH_OF_REPOSITORY}) FROM tests t"
-        " JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
-        (test,),
-    ).fetchone()
-    return None if row is None else row[0]
 
 
 def find_first_pass(test: StoredTest, final_until: int) -> tuple[RollupsOfTest, Judgement] | None:
@@ -222,14 +214,13 @@ def update_rollups(
             return RollupsOfTest(branch, identities, fresh, test.unmerged, history, stored_history)
     fresh = []
     identities = []
-    judged = 0
-    for each in _in_order_of_admission(stored):
+    left_out = _find_left_out(connection, test.test, branch, stored)
+    for each in stored:
         observations: list[Observation] = []
-        if has_room(judged):
+        if each.job not in left_out:
             observations = read_identity(connection, each.identity, each.job, branch, runs)
         if each.is_new and not observations:
             continue
-        judged += bool(observations)
         fresh += observations
         identities.append(_after(each, build_rollup(observations), is_whole=True))
     history = build_history(
@@ -302,11 +293,20 @@ def _leave_out_further_jobs(
         del new[identities[job]]
 
 
-def _in_order_of_admission(stored: Sequence[IdentityRollup]) -> Sequence[IdentityRollup]:
-    """Return the identities in the order in which a test with too many jobs is judged by them."""
+def _find_left_out(
+    connection: sqlite3.Connection, test: int, branch: int | None, stored: Sequence[IdentityRollup]
+) -> frozenset[Job]:
+    """Return the jobs by which a test that is computed is not judged, as it has too many."""
     if has_room(len(stored)):
-        return stored
-    return sorted(stored, key=lambda each: not each.has_stored_results)
+        return frozenset()
+    first_at = find_first_results(connection, test, branch)
+    first_results = {
+        each.job: first_at[each.identity] for each in stored if each.identity in first_at
+    }
+    before = {
+        each.job for each in stored if each.has_stored_results and not each.is_of_other_branch
+    }
+    return find_left_out(0, first_results, first_results.__getitem__, before)
 
 
 def _merge(

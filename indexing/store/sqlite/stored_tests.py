@@ -176,6 +176,19 @@ def read_stored_tests(
     return [found[test] for test in tests]
 
 
+def find_default_branch(connection: sqlite3.Connection, test: int) -> int | None:
+    """Return the row id of the default branch of a test's repository.
+
+    `None` if nothing ever ran on that branch.
+    """
+    row = connection.execute(
+        f"SELECT ({BRANCH_OF_REPOSITORY}) FROM tests t"
+        " JOIN repositories r ON r.id = t.repository_id WHERE t.id = ?",
+        (test,),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
 def read_in_force(connection: sqlite3.Connection, test: int) -> list[InForce]:
     """Return the quarantines of a test in force."""
     rows = connection.execute(_QUARANTINES, (f"[{test}]",))

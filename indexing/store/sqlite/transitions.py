@@ -25,7 +25,7 @@ from indexing.names import RepositoryName
 from indexing.store.sqlite.clauses import any_of
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, NO_PULL_NUMBER
 from indexing.store.sqlite.keyset import Slice, read_page
-from indexing.store.sqlite.rollups import find_default_branch
+from indexing.store.sqlite.stored_tests import find_default_branch
 from indexing.store.sqlite.tests import find_test
 from indexing.timestamps import (
     DAY_MICROSECONDS,

@@ -49,7 +49,7 @@ async def judge_recovery(
 
     If `changes` has the new executions of a test, they are added to the stored recovery; of their
     runs, `failed_runs` failed as a whole. Otherwise, all executions since the quarantine began are
-    read, each page of them within a turn.
+    read, each page but the first within a turn.
     """
     executions = {
         test: rollups.executions

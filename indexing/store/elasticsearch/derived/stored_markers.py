@@ -149,7 +149,7 @@ async def names_test(cluster: Cluster, routing: str, test_id: str) -> bool:
     """Return whether a marker names this test: whether it may be stale."""
     await cluster.connection.refresh(cluster.layout.stale)
     body = {
-        "size": _MARKERS_A_PAGE,
+        "size": _NAMES_A_PAGE,
         "query": {"term": {"repository_id": routing}},
         "sort": [{"mark": "asc"}],
         "_source": ["tests"],

@@ -20,8 +20,9 @@ SHARE: Final = 0.01
 class StoreGauges(Collector):
     """Gauges that a scrape reads from the store, unless what was read is recent.
 
-    A scrape waits at most `wait_seconds` for a read; a later one has what it finds. A client that
-    leaves does not end the read: otherwise each of those who leave at once would begin another.
+    A scrape waits at most `wait_seconds` for a read, if these are set; a later one has what it
+    finds. A client that leaves does not end the read: otherwise each of those who leave at once
+    would begin another. An unexpected error is raised by the scrapes that wait.
     """
 
     def __init__(self, wait_seconds: float | None = None) -> None:
@@ -36,7 +37,10 @@ class StoreGauges(Collector):
                 return
             self._reading = asyncio.create_task(self._run())
             self._reading.add_done_callback(self._forget)
-        await asyncio.wait([self._reading], timeout=self.wait_seconds)
+        done, _ = await asyncio.wait([self._reading], timeout=self.wait_seconds)
+        for reading in done:
+            if not reading.cancelled():
+                reading.result()
 
     async def close(self) -> None:
         """End the read in progress."""

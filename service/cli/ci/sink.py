@@ -106,7 +106,7 @@ class CollectingSink(ResultCollector):
             if seconds is None:
                 raise
             within = self._seconds if share == 1 else seconds
-            self.failure = f"the service did not answer within {within:g} seconds"
+            self.failure = f"the service took longer than {within:g} s"
         finally:
             if left is not None:
                 self._seconds_left = left - (time.monotonic() - began)

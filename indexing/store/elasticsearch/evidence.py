@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Container, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Final
 
@@ -40,10 +40,8 @@ async def find_last_evidence(
     Raises:
         StoreUnavailableError: the test is stale, and too many expensive searches wait.
     """
-    stored, routing = (
-        (await read_repository(cluster, repository)).repository,
-        routing_of(repository),
-    )
+    stored = (await read_repository(cluster, repository)).repository
+    routing = routing_of(repository)
     # In this order: a refresh that ends meanwhile has written the test before it drops its marker.
     is_stale = await names_test(cluster, routing, str(test_id))
     place = Place(cluster.layout.tests, str(test_id), routing)
@@ -80,31 +78,31 @@ async def _search_evidence(
         "_source": list(_FIELDS),
     }
     start: int | None = None
-    pages = scan(cluster.connection, cluster.layout.executions, body, routing=observed.routing)
-    async with aclosing(pages):
-        turn: AbstractAsyncContextManager[None] = nullcontext()
-        while True:
-            async with turn:
-                hits = await anext(pages, None)
-            if not hits:
-                return None
+    scanning = scan(
+        cluster.connection,
+        cluster.layout.executions,
+        body,
+        routing=observed.routing,
+        # Many requests at once would read more than a node and this process can take.
+        take_turn=cluster.searches.slot,
+    )
+    async with aclosing(scanning) as pages:
+        async for hits in pages:
             rows = [
                 hit["_source"]
                 for hit in hits
                 if judged is None or _job_of(hit["_source"]) in judged
             ]
-            if rows:
-                start = start_of_window(rows[0][TIME]) if start is None else start
-                within = [row for row in rows if day_number(row[TIME]) >= start]
-                last_at = await _find_in(cluster, observed.routing, within)
-                if last_at is not None:
-                    return from_microseconds(last_at)
-                if len(within) < len(rows):
-                    return None
-            if len(hits) < _ROWS_A_PAGE:
-                return None
-            # Many requests at once would read more than a node and this process can take.
-            turn = cluster.searches.slot()
+            if not rows:
+                continue
+            start = start_of_window(rows[0][TIME]) if start is None else start
+            within = [row for row in rows if day_number(row[TIME]) >= start]
+            last_at = await _find_in(cluster, observed.routing, within)
+            if last_at is not None:
+                return from_microseconds(last_at)
+            if len(within) < len(rows):
+                break
+    return None
 
 
 async def _find_in(cluster: Cluster, routing: str, rows: Sequence[Mapping[str, Any]]) -> int | None:

@@ -5,7 +5,8 @@ By default with the long timeout, for maintenance and refreshes. Requests of use
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
 from indexing.store.elasticsearch.client.connection import WRITING, Connection, Timeouts
@@ -23,22 +24,29 @@ async def scan(
     routing: str | None = None,
     first: Any = None,
     timeouts: Timeouts | None = WRITING,
+    take_turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> AsyncGenerator[Sequence[Hit], None]:
     """Yield the hits in pages of the body's `size`; its `sort` must end in a unique field.
 
     Yields at least one page, which may be empty. `first` is the response with the first page, if
     the caller has it already. `timeouts` apply to each page; `None` means the short ones of reads
-    that a user waits for.
+    that a user waits for. Each page but the first is read within a turn: who needs only one waits
+    for nobody.
     """
     asked = {"track_total_hits": False, **body}
+    turn: AbstractAsyncContextManager[None] = nullcontext()
     while True:
-        answer = first or await connection.search(index, asked, routing=routing, timeouts=timeouts)
+        async with turn:
+            answer = first or await connection.search(
+                index, asked, routing=routing, timeouts=timeouts
+            )
         first = None
         hits = answer["hits"]["hits"]
         yield hits
         if len(hits) < body["size"]:
             return
         asked["search_after"] = hits[-1]["sort"]
+        turn = take_turn()
 
 
 def groups_body(

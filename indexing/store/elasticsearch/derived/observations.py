@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
     Callable,
     Collection,
     Iterable,
@@ -16,7 +17,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -62,6 +63,7 @@ _FIELDS_OF_VERDICTS: Final = (
     "needed_retries",
 )
 _FIELDS: Final = (*_FIELDS_OF_VERDICTS, "pull", "duration", *METADATA_FIELDS)
+_BY_TIME: Final = ({TIME: "asc"}, {"execution_id": "asc"})
 
 
 class OnBranch(NamedTuple):
@@ -166,28 +168,26 @@ async def scan_verdicts(
 ) -> AsyncGenerator[ReadExecutions, None]:
     """Yield the executions of each test since its moment, in microseconds, page by page.
 
-    They have only the fields that verdicts need. Each page but the first is read within a turn:
-    most tests have only one, and so wait for nobody.
+    They have only the fields that verdicts need. Each page but the first is read within a turn.
     """
     for request in requests_of(clauses_since(moments)):
         body = {
             "size": _VERDICTS_A_PAGE,
             "query": observed.query({"bool": {"should": request}}),
+            "sort": _BY_TIME,
             "_source": list(_FIELDS_OF_VERDICTS),
         }
-        pages = _list_pages(cluster, observed.routing, body, is_short=False)
-        async with aclosing(pages):
-            turn: AbstractAsyncContextManager[None] = nullcontext()
-            while True:
-                async with turn:
-                    hits = await anext(pages, None)
-                if hits is None:
-                    break
+        scanning = scan(
+            cluster.connection,
+            cluster.layout.executions,
+            body,
+            routing=observed.routing,
+            take_turn=take_turn,
+        )
+        async with aclosing(scanning) as pages:
+            async for hits in pages:
                 runs = {hit["_source"]["run"] for hit in hits}
                 yield ReadExecutions(hits, await find_failed(cluster, observed.routing, runs))
-                if len(hits) < _VERDICTS_A_PAGE:
-                    break
-                turn = take_turn()
 
 
 async def _read(
@@ -216,7 +216,7 @@ async def _read(
 
 async def _list_pages(
     cluster: Cluster, routing: str, body: Mapping[str, Any], *, is_short: bool
-) -> AsyncGenerator[Sequence[Hit], None]:
+) -> AsyncIterator[Sequence[Hit]]:
     """Yield the executions in pages; with `is_short`, try a page in the order of the index first.
 
     A full page may not be all of them, and in that order there is no next page.
@@ -229,7 +229,7 @@ async def _list_pages(
         if len(hits) < body["size"]:
             yield hits
             return
-    in_order = {**body, "sort": [{TIME: "asc"}, {"execution_id": "asc"}]}
+    in_order = {**body, "sort": _BY_TIME}
     async for hits in scan(cluster.connection, index, in_order, routing=routing):
         yield hits
 

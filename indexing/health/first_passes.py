@@ -49,7 +49,7 @@ def derive_first_pass(seen: Observation, *, flaky_detection: bool) -> FirstPass 
             [None if value is None else (at, value) for value in metadata_values(metadata)]
         ),
     )
-    job = (seen.pipeline_name, seen.job_name)
+    job = seen.job
     changes = (Change(number, at, day.health),)
     moment = from_microseconds(at)
     health = TestHealth(

@@ -24,7 +24,7 @@ _Verdict = tuple[str, str, str]
 
 
 class VerdictTimes(NamedTuple):
-    """The executions of one verdict on one branch, without infrastructure failures.
+    """Executions of one verdict on one branch, without infrastructure failures.
 
     `passed_at` is when the newest pass without retries finished, `failed_at` when the newest
     failure or pass after retries did; each is None if there is none.
@@ -50,39 +50,33 @@ class BranchEvidence:
 
 def collect_evidence(seen: Iterable[tuple[str, Observation]]) -> dict[str, BranchEvidence]:
     """Sum the executions of one test up by branch; each comes with its branch."""
-    failed: dict[str, int] = {}
-    passed: dict[str, dict[_Verdict, int]] = {}
-    for branch, each in seen:
-        if each.infrastructure_failure or each.conclusion is Conclusion.SKIPPED:
-            continue
-        if each.conclusion is Conclusion.FAILED or each.needed_retries:
-            failed[branch] = max(failed.get(branch, _NEVER), each.at)
-        else:
-            newest = passed.setdefault(branch, {})
-            verdict = (each.pipeline_name, each.job_name, each.commit)
-            newest[verdict] = max(newest.get(verdict, _NEVER), each.at)
-    return _evidence_of(failed, passed)
+    return sum_verdicts(
+        _times_of(branch, each)
+        for branch, each in seen
+        if not each.infrastructure_failure and each.conclusion is not Conclusion.SKIPPED
+    )
 
 
 def sum_verdicts(verdicts: Iterable[VerdictTimes]) -> dict[str, BranchEvidence]:
-    """Sum the verdicts of one test up by branch; the same as `collect_evidence` of the results."""
+    """Sum the verdicts of one test up by branch; a verdict may come in several parts."""
     failed: dict[str, int] = {}
     passed: dict[str, dict[_Verdict, int]] = {}
     for branch, verdict, passed_at, failed_at in verdicts:
         if failed_at is not None:
             failed[branch] = max(failed.get(branch, _NEVER), failed_at)
         if passed_at is not None:
-            passed.setdefault(branch, {})[verdict] = passed_at
-    return _evidence_of(failed, passed)
-
-
-def _evidence_of(
-    failed: Mapping[str, int], passed: Mapping[str, Mapping[_Verdict, int]]
-) -> dict[str, BranchEvidence]:
+            newest = passed.setdefault(branch, {})
+            newest[verdict] = max(newest.get(verdict, _NEVER), passed_at)
     return {
         branch: BranchEvidence(failed.get(branch, _NEVER), _newest(passed.get(branch, {})))
         for branch in failed.keys() | passed.keys()
     }
+
+
+def _times_of(branch: str, seen: Observation) -> VerdictTimes:
+    is_failed = seen.conclusion is Conclusion.FAILED or seen.needed_retries
+    passed_at, failed_at = (None, seen.at) if is_failed else (seen.at, None)
+    return VerdictTimes(branch, (*seen.job, seen.commit), passed_at, failed_at)
 
 
 def _newest(passed: Mapping[_Verdict, int]) -> list[tuple[int, _Verdict]]:

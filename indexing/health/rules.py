@@ -46,7 +46,7 @@ def group_by_job(observations: Iterable[Observation]) -> dict[Job, list[Observat
     """Return the executions of each (pipeline, job) of one test, in the given order."""
     jobs: dict[Job, list[Observation]] = {}
     for seen in observations:
-        jobs.setdefault((seen.pipeline_name, seen.job_name), []).append(seen)
+        jobs.setdefault(seen.job, []).append(seen)
     return jobs
 
 

@@ -37,6 +37,7 @@ from indexing.store.sqlite.migrations import (
     version_16,
     version_17,
     version_18,
+    version_19,
 )
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -60,4 +61,5 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
     version_16.migrate,
     version_17.migrate,
     version_18.migrate,
+    version_19.migrate,
 )

@@ -319,10 +319,9 @@ def _are_few(
     narrowed: Sql,
     most: int,
 ) -> bool:
-    count: int
-    (count,) = connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM {source.text} WHERE repository_id = ?"
-        f" AND {source.presence}{narrowed.text} LIMIT {most + 1})",
+    following = connection.execute(
+        f"SELECT 1 FROM {source.text} WHERE repository_id = ?"
+        f" AND {source.presence}{narrowed.text} LIMIT 1 OFFSET {most}",
         (repository_id, *narrowed.values),
-    ).fetchone()
-    return count <= most
+    )
+    return following.fetchone() is None

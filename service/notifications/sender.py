@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from indexing.clocks import Clock, utc_now
 from indexing.errors import MergewatchError
+from indexing.fairness import FairSemaphore
 from indexing.models.notifications import Notification, Webhook, WebhookFormat
 from indexing.store.notifications import NotificationStore
 from indexing.timestamps import lasts
@@ -45,8 +46,10 @@ BATCH: Final = 20
 RECHECKED_EVERY: Final = timedelta(seconds=1)
 # The lines of one message for Slack, which accepts about one message a second.
 LINES: Final = 20
-# How many webhooks have a turn at once. One that has sent for this long queues for its next turn.
+# How many webhooks have a turn at once, of all owners and of one: many receivers of one owner may
+# hang at once. A webhook that has sent for this long queues for its next turn.
 AT_ONCE: Final = 8
+AT_ONCE_PER_OWNER: Final = 7
 TURN: Final = timedelta(seconds=10)
 
 FIRST_PAUSE: Final = timedelta(seconds=5)
@@ -121,8 +124,8 @@ class NotificationSender:
         self._swept_at: datetime | None = None
         self._receivers: dict[uuid.UUID, _Receiver] = {}
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
-        # Fair: waiting tasks get their turns in the order of their coming.
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        # The tenants are the owners.
+        self._slots = FairSemaphore(AT_ONCE, AT_ONCE_PER_OWNER)
         self._is_ending = False
         # Whether the log has a warning that the store fails.
         self._has_warned = False
@@ -208,7 +211,7 @@ class NotificationSender:
         try:
             is_done = False
             while not is_done:
-                async with self._slots:
+                async with self._slots.slot(webhook.repository.owner.lower()):
                     is_done = await self._send_for_a_turn(webhook, receiver)
         except (MergewatchError, OSError) as error:
             # The other webhooks continue.

@@ -13,6 +13,7 @@ import orjson
 from indexing.health.thresholds import BROKEN_STREAK
 from indexing.models.executions import Conclusion
 from indexing.models.notifications import Webhook, WebhookFormat
+from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.notifications.delivery import Attempt, Result
 from service.notifications.messages import Message
@@ -51,15 +52,23 @@ class Scripted:
 
 
 async def add_webhook(
-    store: Store, style: WebhookFormat = WebhookFormat.STANDARD, url: str = "https://a.example/"
+    store: Store,
+    style: WebhookFormat = WebhookFormat.STANDARD,
+    url: str = "https://a.example/",
+    repository: RepositoryName = WIDGETS,
 ) -> Webhook:
     secret = SECRET if style is WebhookFormat.STANDARD else b""
-    webhook = Webhook(uuid.uuid4(), WIDGETS, style, url, secret, NOON)
+    webhook = Webhook(uuid.uuid4(), repository, style, url, secret, NOON)
     await store.add_webhook(webhook)
     return webhook
 
 
-async def break_tests(store: Store, names: Sequence[str], at: datetime = NOON) -> None:
+async def break_tests(
+    store: Store,
+    names: Sequence[str],
+    at: datetime = NOON,
+    repository: RepositoryName = WIDGETS,
+) -> None:
     """Make these tests broken, among others that pass: else it would be the job that failed."""
     results = [(name, Conclusion.FAILED) for name in names]
     results += [(f"sound {number}", Conclusion.PASSED) for number in range(len(names) // 2 + 1)]
@@ -67,8 +76,8 @@ async def break_tests(store: Store, names: Sequence[str], at: datetime = NOON) -
         run: make_executions(run, results, at)
         for run in (make_run(f"{at}{n}", commit=f"{at}{n}") for n in range(BROKEN_STREAK))
     }
-    await store.write_results(WIDGETS, runs)
-    await store.refresh_tests(at, repository=WIDGETS)
+    await store.write_results(repository, runs)
+    await store.refresh_tests(at, repository=repository)
 
 
 async def pass_time(

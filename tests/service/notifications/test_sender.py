@@ -19,19 +19,22 @@ from aiohttp import web
 from indexing.errors import StoreUnavailableError
 from indexing.models.notifications import NotificationType, OutboxCount, Webhook, WebhookFormat
 from indexing.models.quarantines import QuarantineRequest
+from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.config.reach import Reach
 from service.notifications import sender as sender_module
 from service.notifications.delivery import Attempt, Delivery, Result
 from service.notifications.messages import Message
 from service.notifications.sender import (
+    AT_ONCE,
+    AT_ONCE_PER_OWNER,
     BATCH,
     LEASE_FOR,
     LONGEST_PAUSE,
     TURN,
     NotificationSender,
 )
-from tests.builders import NOON, WIDGETS, after
+from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after
 from tests.service.front_door import Clock
 from tests.service.notifications.receivers import receiving
 from tests.service.notifications.scripted import LOOK, Scripted, add_webhook, break_tests, pass_time
@@ -254,6 +257,30 @@ async def test_webhooks_take_turns(store: Store, monkeypatch: pytest.MonkeyPatch
     first, second = receivers.receivers[:2]
     assert receivers.receivers == [first, second, first, second]
     assert first != second
+
+
+async def test_the_slow_receivers_of_one_owner_delay_no_other_owner(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_module, "LOOK_SECONDS", 0.01)
+    hanging = [GADGETS, *(RepositoryName(GADGETS.owner, f"g{n}") for n in range(AT_ONCE))]
+    for repository in hanging:
+        await add_webhook(store, repository=repository)
+        await break_tests(store, ["hinge"], repository=repository)
+    quick = await add_webhook(store, repository=FOREIGN)
+
+    class Hanging(Slow):
+        async def send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
+            self.slow = None if webhook == quick else webhook
+            return await super().send(webhook, message, now)
+
+    receivers = Hanging()
+    running = asyncio.create_task(NotificationSender(store, receivers, clock=Clock()).run())
+    await until(lambda: len(receivers.receivers) == AT_ONCE_PER_OWNER)
+    await break_tests(store, ["door"], repository=FOREIGN)
+    await until(lambda: receivers.names == ["door"])
+    running.cancel()
+    await asyncio.wait([running])
 
 
 async def test_slack_gets_many_lines_in_one_message(store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -230,6 +231,16 @@ def _range(query: EventQuery, rows: Slice) -> tuple[str, list[Any]]:
 def read_pruned_before(connection: sqlite3.Connection) -> int | None:
     """Return the time before which retention has removed rows, of events and of executions."""
     return read_number(connection, PRUNED_BEFORE)
+
+
+def find_repositories(connection: sqlite3.Connection, before: datetime) -> list[int]:
+    """Return the row ids of the repositories that have events before that moment."""
+    rows = connection.execute(
+        "SELECT r.id FROM repositories r WHERE EXISTS (SELECT 1 FROM events"
+        " INDEXED BY events_by_time WHERE repository_id = r.id AND received_at < ?)",
+        (to_microseconds(before),),
+    )
+    return [repository_id for (repository_id,) in rows]
 
 
 def _check_not_pruned(connection: sqlite3.Connection, repository_id: int, key: EventKey) -> None:

@@ -100,6 +100,24 @@ def count_again(connection: sqlite3.Connection, runs: Sequence[int]) -> None:
     )
 
 
+def subtract_from_run(
+    connection: sqlite3.Connection, run: int, counts: tuple[int, int, int], newest: int
+) -> None:
+    """Subtract deleted executions from the counts of their run, unless it is gone.
+
+    `counts` are those that passed, failed and were skipped; `newest` is when the last of them
+    finished.
+    """
+    connection.execute(
+        "UPDATE runs SET passed = passed - ?, failed = failed - ?, skipped = skipped - ?,"
+        # Retention deletes the oldest first, so one of the first that are left is no older.
+        " last_finished_at = iif(EXISTS (SELECT 1 FROM executions WHERE run = runs.id"
+        " AND finished_at >= ?4), last_finished_at,"
+        " (SELECT max(finished_at) FROM executions WHERE run = runs.id)) WHERE id = ?5",
+        (*counts, newest, run),
+    )
+
+
 def _find_branches(
     connection: sqlite3.Connection, repository_id: int, names: Sequence[str]
 ) -> list[int]:

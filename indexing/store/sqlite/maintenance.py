@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
 from datetime import datetime
 from typing import Final
 
@@ -11,10 +12,9 @@ import orjson
 from indexing.store.interface import StoreIdentity, StoreStatus
 from indexing.store.sqlite.arrivals import note_given
 from indexing.store.sqlite.events import PRUNED_BEFORE, read_pruned_before
-from indexing.store.sqlite.job_runs import drop_results
 from indexing.store.sqlite.meta import write_number
 from indexing.store.sqlite.quarantine_rows import IN_FORCE
-from indexing.store.sqlite.removal import delete_executions
+from indexing.store.sqlite.removal import delete_executions, drop_pruned
 from indexing.store.sqlite.rollups import finish_days
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
 from indexing.store.sqlite.search.name_index import rebuild_names
@@ -53,23 +53,28 @@ def get_status(connection: sqlite3.Connection, now: datetime) -> StoreStatus:
     )
 
 
-def prune_events(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
+def prune_events(
+    connection: sqlite3.Connection, before: datetime, repositories: deque[int], limit: int
+) -> int:
     """Delete up to `limit` events before that moment; return their number.
 
-    `meta` records the moment before the first deletion, so that no cursor continues from a deleted
-    event.
+    `repositories` are the row ids of those that have such events. One whose events are all deleted
+    is removed from it.
     """
     number = to_microseconds(before)
+    # Before the first deletion, so that no cursor continues from a deleted event.
     note_given(connection)
     _note_pruned(connection, number)
     dropped = 0
-    for (repository_id,) in connection.execute("SELECT id FROM repositories").fetchall():
+    while repositories and dropped < limit:
         done = connection.execute(
             "DELETE FROM events WHERE row_id IN (SELECT row_id FROM events"
             " INDEXED BY events_by_time WHERE repository_id = ? AND received_at < ? LIMIT ?)",
-            (repository_id, number, limit - dropped),
+            (repositories[0], number, limit - dropped),
         )
         dropped += done.rowcount
+        if dropped < limit:
+            repositories.popleft()
     return dropped
 
 
@@ -91,18 +96,21 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
     ).fetchall()
     executions = [row[0] for row in old]
     given = (orjson.dumps(executions).decode(),)
-    of_these = (
+    tests = (
         "FROM executions e JOIN identities i ON i.id = e.identity JOIN tests t ON t.id = i.test"
         " WHERE e.id IN (SELECT value FROM json_each(?))"
     )
-    mark_found(connection, f"SELECT t.id {of_these}", given, later=new_later_mark(connection))
-    # Retention removes the evidence of automatic quarantines, so these decisions become final.
+    mark_found(connection, f"SELECT t.id {tests}", given, later=new_later_mark(connection))
+    # Retention removes the evidence of automatic quarantines, so these decisions become final. The
+    # join begins with the tests: otherwise, SQLite reads all quarantines.
     connection.execute(
-        "UPDATE quarantines SET judged_until = NULL WHERE judged_until IS NOT NULL"
-        f" AND test_id IN (SELECT t.test_id {of_these})",
+        "UPDATE quarantines SET judged_until = NULL WHERE id IN"
+        f" (SELECT q.id FROM (SELECT DISTINCT t.test_id {tests}) found"
+        " CROSS JOIN quarantines q INDEXED BY quarantines_by_scope ON q.test_id = found.test_id"
+        " WHERE q.removed_at IS NULL AND q.judged_until IS NOT NULL)",
         given,
     )
-    delete_executions(connection, executions, drop_results)
+    delete_executions(connection, executions, drop_pruned)
     return len(executions)
 
 

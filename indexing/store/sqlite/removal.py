@@ -11,7 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -25,8 +25,10 @@ from indexing.store.sqlite import notices
 from indexing.store.sqlite.auto_quarantine import withdraw_automatic
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.histories import forget_history
-from indexing.store.sqlite.job_runs import JobRun, add_results, drop_without_runs
-from indexing.store.sqlite.listed_runs import count_again
+from indexing.store.sqlite.job_runs import JobRun, add_results, drop_results, drop_without_runs
+from indexing.store.sqlite.listed_runs import count_again, subtract_from_run
+from indexing.store.sqlite.rollups import read_final_until
+from indexing.store.sqlite.run_days import drop_days
 from indexing.store.sqlite.search.name_index import remove_name
 from indexing.store.sqlite.stale_tests import mark_found, mark_stale
 from indexing.timestamps import moment_or_none, to_microseconds
@@ -43,8 +45,20 @@ _BOUNDS: Final = {
     "last_success_at": ("last_success_at",),
 }
 
-# Called with a job and how many passed and failed results of it were removed.
-Recount = Callable[[sqlite3.Connection, JobRun, int, int], None]
+
+class RemovedResults(NamedTuple):
+    """How many results of a run were removed, and when the newest of them finished."""
+
+    run: int
+    job: JobRun
+    passed: int
+    failed: int
+    skipped: int
+    newest: int
+
+
+# Called after the removal of results, with their runs; those without any results are gone.
+Recount = Callable[[sqlite3.Connection, Sequence[RemovedResults]], None]
 
 
 def measure(connection: sqlite3.Connection, selection: ExecutionSelection) -> SelectionExtent:
@@ -145,30 +159,50 @@ def delete_executions(
 ) -> None:
     """Delete these executions, and the runs and jobs that have none left."""
     given = orjson.dumps(executions).decode()
+    numbers = (Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED)
+    counts = ", ".join("count(*) FILTER (WHERE e.conclusion = ?)" for _ in numbers)
     groups = connection.execute(
         "SELECT r.id, r.repository_id, r.run_id, r.attempt, r.pipeline_name, r.job_name,"
-        " count(*) FILTER (WHERE e.conclusion = ?), count(*) FILTER (WHERE e.conclusion = ?)"
+        f" {counts}, max(e.finished_at)"
         f" FROM executions e JOIN runs r ON r.id = e.run WHERE e.id IN ({_GIVEN}) GROUP BY r.id",
-        (CONCLUSION_NUMBERS[Conclusion.PASSED], CONCLUSION_NUMBERS[Conclusion.FAILED], given),
+        (*(CONCLUSION_NUMBERS[each] for each in numbers), given),
     ).fetchall()
+    removed = [RemovedResults(run, JobRun(*of[:-4]), *of[-4:]) for run, *of in groups]
     connection.execute(f"DELETE FROM executions WHERE id IN ({_GIVEN})", (given,))
     connection.executemany(
         "DELETE FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM executions WHERE run = ?1)",
-        [(run,) for run, *_ in groups],
+        [(each.run,) for each in removed],
     )
-    count_again(connection, [run for run, *_ in groups])
-    passed: Counter[JobRun] = Counter()
-    failed: Counter[JobRun] = Counter()
-    for _, *key, passed_here, failed_here in groups:
-        passed[JobRun(*key)] += passed_here
-        failed[JobRun(*key)] += failed_here
-    for job in passed:
-        recount(connection, job, passed[job], failed[job])
+    recount(connection, removed)
+    for job in {each.job for each in removed}:
         drop_without_runs(connection, job)
 
 
-def _evaluate_again(connection: sqlite3.Connection, job: JobRun, passed: int, failed: int) -> None:
-    add_results(connection, job, -passed, -failed)
+def drop_pruned(connection: sqlite3.Connection, removed: Sequence[RemovedResults]) -> None:
+    """Subtract results that retention has deleted, whose days are final.
+
+    A run loses its results in many steps, so none of them counts what is left. Jobs are not checked
+    again for an infrastructure failure.
+    """
+    final_until = read_final_until(connection)
+    for each in removed:
+        subtract_from_run(
+            connection, each.run, (each.passed, each.failed, each.skipped), each.newest
+        )
+        drop_days(connection, each.run, final_until)
+        drop_results(connection, each.job, each.passed, each.failed)
+
+
+def _evaluate_again(connection: sqlite3.Connection, removed: Sequence[RemovedResults]) -> None:
+    """Count what is left, and check again for infrastructure failures."""
+    count_again(connection, [each.run for each in removed])
+    passed: Counter[JobRun] = Counter()
+    failed: Counter[JobRun] = Counter()
+    for each in removed:
+        passed[each.job] += each.passed
+        failed[each.job] += each.failed
+    for job in passed:
+        add_results(connection, job, -passed[job], -failed[job])
 
 
 def _drop_bounds(connection: sqlite3.Connection, moments: Iterable[tuple[int, int]]) -> None:

@@ -79,6 +79,11 @@ def count_days_again(connection: sqlite3.Connection, runs: Sequence[int]) -> Non
         connection.execute(f"INSERT INTO run_days {_COUNTED}", (run,))
 
 
+def drop_days(connection: sqlite3.Connection, run: int, until: int) -> None:
+    """Delete the rows of a run up to that final day: series read the sums of `past_days`."""
+    connection.execute("DELETE FROM run_days WHERE run = ? AND day <= ?", (run, until))
+
+
 def keep_days(connection: sqlite3.Connection, after: int, until: int) -> None:
     """Store the sums of the days that become final: after `after`, up to and including `until`."""
     connection.execute(

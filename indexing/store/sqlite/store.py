@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -68,7 +69,7 @@ from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.event_plan import find_excluded_column
 from indexing.store.sqlite.insights import SqliteInsights
 from indexing.store.sqlite.notifications import SqliteNotifications
-from indexing.store.sqlite.pace import new_pace
+from indexing.store.sqlite.pace import Deletion, at_pace, new_pace
 from indexing.store.sqlite.rebuilding import rebuild_in_steps
 from indexing.store.sqlite.refreshing import refresh_in_steps
 from indexing.store.sqlite.search import identities
@@ -78,7 +79,6 @@ from indexing.yielding import GoesOn, always
 # The number of rows in one transaction of long work. It takes a few tenths of a second, so that
 # other writers get their turn.
 _TESTS_A_STEP: Final = 200
-_PRUNED_A_STEP: Final = 10_000
 _REMOVED_A_STEP: Final = 5_000
 
 
@@ -339,25 +339,25 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         progress: Steps | None = None,
         rollups_before: datetime | None = None,
     ) -> PruneCount:
-        in_steps = self._connections.write_in_steps
+        connections = self._connections
+
+        async def delete(some: Deletion) -> int:
+            return await connections.write_in_steps(at_pace(some))
+
         # Days that lose executions become final, so they must be up to date first.
         await self.refresh_tests(now, progress)
-        dropped_executions = await in_steps(
-            partial(maintenance.prune_executions, before=before, limit=_PRUNED_A_STEP)
+        dropped_executions = await delete(partial(maintenance.prune_executions, before=before))
+        old = await connections.count(partial(events.find_repositories, before=before))
+        dropped_events = await delete(
+            partial(maintenance.prune_events, before=before, repositories=deque(old))
         )
-        dropped_events = await in_steps(
-            partial(maintenance.prune_events, before=before, limit=_PRUNED_A_STEP)
-        )
-        await in_steps(
-            partial(quarantine_changes.prune_changes, before=before, limit=_PRUNED_A_STEP)
-        )
-        expiries = partial(quarantine_changes.prune_expiries, before=before, now=now)
-        await in_steps(partial(expiries, limit=_PRUNED_A_STEP))
-        await in_steps(partial(outbox.prune_outbox, before=before, limit=_PRUNED_A_STEP))
+        await delete(partial(quarantine_changes.prune_changes, before=before))
+        await delete(partial(quarantine_changes.prune_expiries, before=before, now=now))
+        await delete(partial(outbox.prune_outbox, before=before))
         if rollups_before is not None:
-            for step in (rollups.prune_days, run_days.prune_past_days):
-                until = min(before, rollups_before)
-                await in_steps(partial(step, before=until, limit=_PRUNED_A_STEP))
+            until = min(before, rollups_before)
+            await delete(partial(rollups.prune_days, before=until))
+            await delete(partial(run_days.prune_past_days, before=until))
         await self.refresh_tests(now, progress)
         return PruneCount(dropped_events, dropped_executions)
 

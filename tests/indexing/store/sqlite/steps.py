@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 
 
-def count_steps(connection: sqlite3.Connection, work: Callable[[], None]) -> int:
+def count_steps(connection: sqlite3.Connection, work: Callable[[], object]) -> int:
     steps = 0
 
     def count() -> int:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store import open_store
-from indexing.store.sqlite import quarantines
+from indexing.store.sqlite import maintenance, quarantines
 from tests.builders import NOON, WIDGETS, after
 from tests.contracts.quarantining import add, load
+from tests.indexing.store.sqlite.steps import count_steps
 
 
 async def test_a_new_quarantine_takes_a_row_for_each_verdict(tmp_path: Path) -> None:
@@ -53,3 +55,20 @@ async def test_a_new_reason_reads_no_executions(tmp_path: Path) -> None:
     assert (quarantine.reason, quarantine.is_recovered, is_new) == ("flaps again", True, False)
     assert quarantine.key.created_at == NOON
     assert [each for each in statements if "executions" in each] == []
+
+
+async def test_retention_reads_no_quarantines_of_other_tests(tmp_path: Path) -> None:
+    costs = []
+    for count in (1, 300):
+        folder = tmp_path / str(count)
+        store = await open_store(folder)
+        await store.ensure_repository(WIDGETS)
+        for number in range(count):
+            request = QuarantineRequest(f"other {number}", "flaps")
+            await store.add_quarantine(WIDGETS, request, NOON)
+        await load(store, "P" * 10, at=1)
+        await store.close()
+        with closing(sqlite3.connect(folder / "mergewatch.db")) as connection:
+            step = partial(maintenance.prune_executions, connection, after(days=20), 10)
+            costs.append(count_steps(connection, step))
+    assert costs[1] <= 1.05 * costs[0]

@@ -235,7 +235,7 @@ async def test_old_results_that_arrive_during_a_prune_are_judged(
     write_in_steps = connections.write_in_steps
 
     async def load_before(work: Any) -> int:
-        if getattr(work, "func", None) is step:
+        if work.keywords["delete"].func is step:
             await store.write_results(WIDGETS, {run: old})
         return await write_in_steps(work)
 

@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from indexing.models.executions import Conclusion, Execution, Run
 from indexing.models.selections import ExecutionSelection
+from indexing.names import RepositoryName
 from indexing.store.sqlite import maintenance
+from indexing.store.sqlite.events import find_repositories, write_events
 from indexing.store.sqlite.executions import write_results
 from indexing.store.sqlite.migrations import MIGRATIONS
 from indexing.store.sqlite.repositories import ensure_repository
 from indexing.store.sqlite.schema import ensure_schema
 from indexing.store.sqlite.store import SqliteStore
-from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from indexing.timestamps import to_microseconds
+from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
 from tests.contracts.loading import load, state
+from tests.indexing.store.sqlite import steps
 
-PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
+PASSED, FAILED, SKIPPED = Conclusion
 JOB_RUNS = (
     "SELECT run_id, attempt, passed, failed, infrastructure_failure FROM job_runs ORDER BY 1, 2"
 )
@@ -101,6 +107,64 @@ def test_counts_of_a_job_follow_what_is_stored_of_it(connection: sqlite3.Connect
     assert connection.execute(JOB_RUNS).fetchall() == [("1", 2, 0, 1, 0)]
     write_results(connection, WIDGETS, results)
     assert connection.execute(JOB_RUNS).fetchall() == [("1", 1, 1, 1, 0), ("1", 2, 0, 1, 0)]
+
+
+def test_a_step_of_retention_costs_the_same_however_large_the_run_is(
+    connection: sqlite3.Connection,
+) -> None:
+    """A run may be as large as its sender likes, and it loses its results in many steps."""
+    before, costs = after(days=10), []
+    for count in (300, 3_000):
+        run = make_run(f"{count}")
+        names = [(f"{count} {number}", PASSED) for number in range(count)]
+        write_results(connection, WIDGETS, {run: make_executions(run, names)})
+        connection.execute("DELETE FROM unmerged")
+        # The first step marks the days as final.
+        for _ in range(2):
+            step = partial(maintenance.prune_executions, connection, before, 100)
+            costs.append(steps.count_steps(connection, step))
+        while step():
+            pass
+    _, small, _, large = costs
+    assert large <= 1.5 * small
+
+
+def test_a_step_of_retention_looks_at_no_repository_without_old_events(
+    connection: sqlite3.Connection,
+) -> None:
+    costs = []
+    for count in (1, 300):
+        for number in range(count):
+            ensure_repository(connection, RepositoryName("acme", f"{count}-{number}"))
+        write_events(connection, [make_event(count), make_event(count + 1, after(days=2))])
+        old = deque(find_repositories(connection, after(days=1)))
+        step = partial(maintenance.prune_events, connection, after(days=1), old, 10)
+        costs.append(steps.count_steps(connection, step))
+        assert step() == 0
+    assert connection.execute("SELECT id FROM events ORDER BY 1").fetchall() == [(2,), (301,)]
+    assert costs[1] <= 1.5 * costs[0]
+
+
+def test_retention_leaves_the_counts_of_what_is_left_of_a_run(
+    connection: sqlite3.Connection,
+) -> None:
+    run = make_run("1")
+    results = [*make_executions(run, [("t", PASSED), ("u", FAILED)])]
+    results += make_executions(run, [("t", FAILED), ("u", SKIPPED), ("v", PASSED)], after(hours=2))
+    write_results(connection, WIDGETS, {run: results})
+    counts = "SELECT passed, failed, skipped, last_finished_at FROM runs"
+    newest = to_microseconds(after(hours=2))
+    assert connection.execute(counts).fetchall() == [(2, 2, 1, newest)]
+    # What is not judged yet stays, though it is the oldest.
+    connection.execute(
+        "DELETE FROM unmerged WHERE execution NOT IN (SELECT min(id) FROM executions)"
+    )
+    for limit, left in ((1, (2, 1, 1, newest)), (3, (1, 0, 0, to_microseconds(NOON)))):
+        assert maintenance.prune_executions(connection, after(hours=3), limit) == limit
+        assert connection.execute(counts).fetchall() == [left]
+    connection.execute("DELETE FROM unmerged")
+    assert maintenance.prune_executions(connection, after(hours=3), 10) == 1
+    assert connection.execute(counts).fetchall() == []
 
 
 def test_a_store_of_an_earlier_version_is_counted_as_it_is_upgraded(

@@ -10,10 +10,11 @@ from typing import Any
 
 from indexing.models.quarantines import QuarantineRequest
 from indexing.store import open_store
-from indexing.store.sqlite import maintenance, quarantines
+from indexing.store.sqlite import maintenance, notices, quarantines
 from tests.builders import NOON, WIDGETS, after
 from tests.contracts.quarantining import add, load
 from tests.indexing.store.sqlite.steps import count_steps
+from tests.service.notifications.scripted import add_webhook
 
 
 async def test_a_new_quarantine_takes_a_row_for_each_verdict(tmp_path: Path) -> None:
@@ -55,6 +56,34 @@ async def test_a_new_reason_reads_no_executions(tmp_path: Path) -> None:
     assert (quarantine.reason, quarantine.is_recovered, is_new) == ("flaps again", True, False)
     assert quarantine.key.created_at == NOON
     assert [each for each in statements if "executions" in each] == []
+
+
+async def test_a_step_of_notices_reads_only_the_quarantines_that_it_notifies_of(
+    tmp_path: Path,
+) -> None:
+    """There may be thousands that expire at the same moment, or that were short from the start."""
+    store = await open_store(tmp_path)
+    await add_webhook(store)
+    for number in range(40):
+        for what, began in (("long", NOON), ("short", after(days=1))):
+            request = QuarantineRequest(f"{what} {number}", "flaps", expires_at=after(hours=47))
+            await store.add_quarantine(WIDGETS, request, began)
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "mergewatch.db")) as connection:
+        read: list[tuple[Any, ...]] = []
+
+        def note(_: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+            read.append(row)
+            return row
+
+        connection.row_factory = note
+        notified: list[int] = []
+        while not notified or notified[-1]:
+            notified.append(notices.notify_expiring(connection, after(days=1, hours=1), 15))
+            # A row of each quarantine, and one of the webhooks.
+            assert len(read) == 2 * notified[-1]
+            read.clear()
+        assert notified == [15, 15, 10, 0]
 
 
 async def test_retention_reads_no_quarantines_of_other_tests(tmp_path: Path) -> None:

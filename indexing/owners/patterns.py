@@ -4,7 +4,8 @@
 directories, and `[a-z]` one of these characters. A pattern with a slash before its end must match
 from the root; others may match at any depth. If a pattern matches a directory, it matches
 everything below; with `/*` at its end, it matches only files directly in the directory. Matching
-takes at most time proportional to pattern times path, because nothing backtracks.
+takes at most time proportional to pattern times path, because nothing backtracks. A name longer
+than the file systems allow matches no wildcards but a `*` at the beginning.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ _SPECIAL: Final = re.compile(r"[*?\[\\]")
 _NEGATIONS: Final = ("!", "^")
 _MEMBER: Final = re.compile(r"\\.|.", re.DOTALL)
 _ONE_STAR: Final = 2
+# The longest name of a file on common systems. No other thread can run while an expression is
+# matched, and a long one takes a tenth of a second to match some longer names.
+_MAX_NAME_LENGTH: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,9 @@ class Part:
         """Return whether the whole name matches."""
         if self.expression is None:
             return self.text == name
-        return self.expression.match(name) is not None
+        if self.ending is not None:
+            return name.endswith(self.ending)
+        return len(name) <= _MAX_NAME_LENGTH and self.expression.match(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

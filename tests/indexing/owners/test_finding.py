@@ -207,6 +207,17 @@ def test_no_pattern_costs_more_than_its_length_times_that_of_the_path(pattern: s
         assert time.process_time() - began < 1
 
 
+@pytest.mark.parametrize("pattern", ["a*", "*a*", "*[a]", "?" * 256])
+def test_a_name_that_no_file_can_have_matches_few_wildcards(pattern: str) -> None:
+    """Matching an expression of 4,000 characters against it would stop all other threads."""
+    longest, longer = "a" * 255, "a" * 256
+    for name in (longest, longer):
+        assert owners_of("* @x", name) == owners_of("*a @x", name) == ("@x",)
+        assert owners_of(f"{name} @x", f"b/{name}") == ("@x",)
+    assert owners_of(f"{pattern} @x", longer) == (None,)
+    assert owners_of(f"{pattern.removesuffix('?')} @x", longest) == ("@x",)
+
+
 def test_many_rules_cost_a_path_few_looks() -> None:
     rules = [f"/src/package{number}/ @{number}" for number in range(5_000)]
     rules += [f"*.x{number} @{number}" for number in range(5_000)]

@@ -23,6 +23,7 @@ from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
 from indexing.models.trends import DayQuery
 from indexing.names import RepositoryName, parse_repository
+from indexing.store.elasticsearch import listed_repositories
 from indexing.store.interface import Store
 from tests.builders import NOON, after, make_event, make_executions, make_run
 from tests.contracts.conftest import on_stores_and_one_cache
@@ -173,7 +174,11 @@ async def test_the_counts_follow_every_change_of_health(store: Store) -> None:
 
 
 @pytest.mark.parametrize("sort", RepositorySort)
-async def test_a_walk_meets_every_repository_once(store: Store, sort: RepositorySort) -> None:
+async def test_a_walk_meets_every_repository_once(
+    store: Store, sort: RepositorySort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Elasticsearch reads them in several pages.
+    monkeypatch.setattr(listed_repositories, "_REPOSITORIES_A_PAGE", 4)
     await load_all(store)
     for number in range(3):
         await load(store, RepositoryName("acme", f"Same-{number}"), {"bad": [F] * 4})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,13 +28,12 @@ from indexing.store.elasticsearch.quarantine_query import in_force
 from indexing.store.elasticsearch.repositories import KIND, find_repository, repository_of
 from indexing.timestamps import moment_or_none
 
-_REPOSITORIES_A_PAGE: Final = 1_000
-# The repositories of one search. Each takes a bucket for every state of health, and a cluster
-# allows 65,536 buckets in a response.
-_COUNTED_AT_ONCE: Final = 1_000
+# The event loop waits while a page is decoded: this takes some ten milliseconds. Each repository
+# takes a bucket for every state of health, and a cluster allows 65,536 buckets in a response.
+_REPOSITORIES_A_PAGE: Final = 500
 _GROUPS_A_PAGE: Final = 10_000
 
-_Counts = Mapping[str, Mapping[str, int]]
+_Place = tuple[int, int, str]
 
 
 async def list_owned(
@@ -41,18 +41,15 @@ async def list_owned(
 ) -> Page[ListedRepository]:
     if query.name is None and query.sort is RepositorySort.NAME:
         page = await _page_by_name(cluster, query, anchor, limit)
-        counts = await _count_health(cluster, page.rows)
     else:
-        found = await _read_all(cluster, query)
-        counts = await _count_health(cluster, found)
-        page = _cut(found, counts, query, anchor, limit)
-    rows = await _with_figures(cluster, page.rows, counts, query.now)
-    return Page(rows, page.has_previous, page.has_next)
+        page = await _page_by_health(cluster, query, anchor, limit)
+    rows = await _with_figures(cluster, page.rows, query.now)
+    return replace(page, rows=rows)
 
 
 async def _page_by_name(
     cluster: Cluster, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int
-) -> Page[Repository]:
+) -> Page[ListedRepository]:
     here = _body(query, backward=anchor.backward, size=limit + 1)
     bodies = [here]
     if anchor.key is not None:
@@ -66,7 +63,7 @@ async def _page_by_name(
         [Search(cluster.layout.control, body) for body in bodies]
     )
     hits, *others = [answer["hits"]["hits"] for answer in answers]
-    rows = [repository_of(hit["_source"]) for hit in hits[:limit]]
+    rows = await _with_health(cluster, [repository_of(hit["_source"]) for hit in hits[:limit]])
     goes_on, lies_behind = len(hits) > limit, any(others)
     if anchor.backward:
         return Page(tuple(reversed(rows)), has_previous=goes_on, has_next=lies_behind)
@@ -83,70 +80,84 @@ def _body(query: RepositoryQuery, *, backward: bool, size: int) -> dict[str, Any
     }
 
 
-async def _read_all(cluster: Cluster, query: RepositoryQuery) -> list[Repository]:
+async def _page_by_health(
+    cluster: Cluster, query: RepositoryQuery, anchor: Anchor[RepositoryKey], limit: int
+) -> Page[ListedRepository]:
+    """Read all repositories, and keep only those nearest to the anchor.
+
+    An owner may have tens of thousands, which would block the event loop for a second.
+    """
+    nearest: list[ListedRepository] = []
+    lies_behind = False
+    start = None if anchor.key is None else _place(anchor.key)
+
+    def place(row: ListedRepository) -> _Place:
+        return _place(row.key_in(query.sort))
+
+    def is_beyond(row: ListedRepository) -> bool:
+        return start is None or (place(row) < start if anchor.backward else place(row) > start)
+
+    choose = heapq.nlargest if anchor.backward else heapq.nsmallest
+    async for found in _read_all(cluster, query):
+        rows = await _with_health(cluster, found)
+        beyond = list(filter(is_beyond, rows))
+        lies_behind |= len(beyond) < len(rows)
+        nearest = choose(limit + 1, [*nearest, *beyond], key=place)
+    kept, goes_on = tuple(nearest[:limit]), len(nearest) > limit
+    if anchor.backward:
+        return Page(tuple(reversed(kept)), has_previous=goes_on, has_next=lies_behind)
+    return Page(kept, has_previous=lies_behind, has_next=goes_on)
+
+
+async def _read_all(
+    cluster: Cluster, query: RepositoryQuery
+) -> AsyncIterator[Sequence[Repository]]:
     if query.name is not None:
         one = await find_repository(cluster, RepositoryName(query.owner, query.name))
-        return [] if one is None else [one]
-    found: list[Repository] = []
+        if one is not None:
+            yield [one]
+        return
     body = _body(query, backward=False, size=_REPOSITORIES_A_PAGE)
     async for hits in scan(cluster.connection, cluster.layout.control, body, timeouts=None):
-        found += [repository_of(hit["_source"]) for hit in hits]
-    return found
+        yield [repository_of(hit["_source"]) for hit in hits]
 
 
-def _cut(
-    found: Sequence[Repository],
-    counts: _Counts,
-    query: RepositoryQuery,
-    anchor: Anchor[RepositoryKey],
-    limit: int,
-) -> Page[Repository]:
-    """Sort all repositories, and return the page that the anchor selects."""
-    placed = sorted(
-        ((_place(_without_figures(each, counts).key_in(query.sort)), each) for each in found),
-        key=lambda pair: pair[0],
-    )
-    places = [place for place, _ in placed]
-    start, end = 0, len(placed)
-    if anchor.key is not None and anchor.backward:
-        end = bisect_left(places, _place(anchor.key))
-    elif anchor.key is not None:
-        start = bisect_right(places, _place(anchor.key))
-    first, last = (
-        (max(start, end - limit), end) if anchor.backward else (start, min(end, start + limit))
-    )
-    rows = tuple(repository for _, repository in placed[first:last])
-    return Page(rows, has_previous=first > 0, has_next=last < len(placed))
-
-
-def _place(key: RepositoryKey) -> tuple[int, int, str]:
+def _place(key: RepositoryKey) -> _Place:
     return -key.broken, -key.flaky, key.name
 
 
-def _without_figures(repository: Repository, counts: _Counts) -> ListedRepository:
-    tests = TestCounts.of(
-        counts.get(routing_of(repository.name), {}), flaky_detection=repository.flaky_detection
-    )
-    return ListedRepository(repository, tests, 0, None, None)
+async def _with_health(
+    cluster: Cluster, repositories: Sequence[Repository]
+) -> list[ListedRepository]:
+    """Return the repositories with the counts of their tests, and no other figures."""
+    counts = await _count_health(cluster, repositories)
+    return [
+        ListedRepository(
+            repository,
+            TestCounts.of(
+                counts.get(routing_of(repository.name), {}),
+                flaky_detection=repository.flaky_detection,
+            ),
+            0,
+            None,
+            None,
+        )
+        for repository in repositories
+    ]
 
 
 async def _count_health(
     cluster: Cluster, repositories: Sequence[Repository]
 ) -> dict[str, dict[str, int]]:
     """Count the tests of each health by routing: the sum of all changes of health."""
+    if not repositories:
+        return {}
     routings = [routing_of(repository.name) for repository in repositories]
-    searches = [
-        Search(
-            cluster.layout.changes,
-            _body_of_counts(routings[start : start + _COUNTED_AT_ONCE]),
-        )
-        for start in range(0, len(routings), _COUNTED_AT_ONCE)
-    ]
-    counts: dict[str, dict[str, int]] = {}
-    for answer in await cluster.connection.search_many(searches) if searches else ():
-        for bucket in answer["aggregations"]["repositories"]["buckets"]:
-            counts[bucket["key"]] = sum_changes(bucket)
-    return counts
+    answer = await cluster.connection.search(cluster.layout.changes, _body_of_counts(routings))
+    return {
+        bucket["key"]: sum_changes(bucket)
+        for bucket in answer["aggregations"]["repositories"]["buckets"]
+    }
 
 
 def _body_of_counts(routings: Sequence[str]) -> dict[str, Any]:
@@ -165,11 +176,11 @@ def _body_of_counts(routings: Sequence[str]) -> dict[str, Any]:
 
 
 async def _with_figures(
-    cluster: Cluster, repositories: Sequence[Repository], counts: _Counts, now: datetime
+    cluster: Cluster, rows: Sequence[ListedRepository], now: datetime
 ) -> tuple[ListedRepository, ...]:
-    if not repositories:
+    if not rows:
         return ()
-    routings = [routing_of(repository.name) for repository in repositories]
+    routings = [routing_of(row.repository.name) for row in rows]
     quarantined = await _count_quarantined(cluster, routings, now)
     hidden = (await cluster.control.read_retention()).hidden(RECEIVED_AT)
     newest = [
@@ -186,16 +197,13 @@ async def _with_figures(
     ]
     executed, received = moments[: len(routings)], moments[len(routings) :]
     return tuple(
-        ListedRepository(
-            repository,
-            _without_figures(repository, counts).tests,
-            quarantined.get(routing, 0),
-            execution,
-            event,
+        replace(
+            row,
+            quarantined_tests=quarantined.get(routing, 0),
+            last_execution_at=execution,
+            last_event_at=event,
         )
-        for repository, routing, execution, event in zip(
-            repositories, routings, executed, received, strict=True
-        )
+        for row, routing, execution, event in zip(rows, routings, executed, received, strict=True)
     )
 
 

@@ -55,10 +55,10 @@ SLOW_READ_SECONDS: Final = 5.0
 
 # The threads for slow reads. The smallest supported machine has two cores; a slow read uses one.
 SLOW_READERS: Final = 2
-# How many slow reads may run or wait for a thread. Some wait, so that no thread is idle while the
-# event loop is busy. All further reads wait in a fair queue of tenants: a new read waits for these,
-# and for one of each other tenant.
+# How many slow reads may run or wait for a thread, of all tenants and of one. Some wait, so that no
+# thread is idle while the event loop is busy. All further reads wait in a fair queue of tenants.
 SLOW_READS_AT_ONCE: Final = 2 * SLOW_READERS
+SLOW_READS_PER_TENANT: Final = SLOW_READERS + 1
 # The niceness of slow reads: on a shared core, they get a tenth of the event loop's share.
 SLOW_NICENESS: Final = 10
 
@@ -90,7 +90,7 @@ class Connections:
         # A function: see `OwnWrites.revision`. Bound here because every cached read calls it.
         self.revision = self._own_writes.revision
         self._loop_slots = FairSemaphore(1)
-        self._slow_slots = FairSemaphore(SLOW_READS_AT_ONCE)
+        self._slow_slots = FairSemaphore(SLOW_READS_AT_ONCE, SLOW_READS_PER_TENANT)
         self._write_slots = FairSemaphore(1)
         self._slow = ThreadPoolExecutor(SLOW_READERS, "sqlite-reader", _give_way)
         self._writing = ThreadPoolExecutor(1, "sqlite-writer")

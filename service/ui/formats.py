@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _TAIL: Final = 22
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
+# From the largest; less than a minute is in seconds.
+_UNITS: Final = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"))
 
 # The parts of JSON text: strings, which may be cut off, brackets, separators, and the rest.
 _JSON_PART: Final = re.compile(
@@ -142,17 +145,29 @@ def show_exactly(moment: datetime) -> str:
 
 
 def show_age(moment: datetime, now: datetime) -> str:
-    """Format the time since or until a moment; a date if it is at least 60 days away."""
+    """Format the time since or until a moment; a date if it is at least 60 days away.
+
+    Whole units since, but the nearest unit until: seven days are not six a second later.
+    """
     seconds = (now - moment).total_seconds()
     if abs(seconds) >= 60 * _DAY:
         return f"{moment.day} {moment:%b %Y}"
     if seconds < 0:
-        return f"in {_round_time(-seconds)}"
+        return f"in {_round_time(_to_nearest(-seconds))}"
     return "just now" if seconds < 1 else f"{_round_time(seconds)} ago"
 
 
+def _to_nearest(seconds: float) -> float:
+    """Round seconds up to a minute, then to the nearest multiple of their largest unit."""
+    if seconds <= _MINUTE:
+        return math.ceil(seconds)
+    seconds = math.ceil(seconds / _MINUTE) * _MINUTE
+    size = next(size for size, _ in _UNITS if seconds >= size)
+    return (seconds + size // 2) // size * size
+
+
 def _round_time(seconds: float) -> str:
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+    for size, unit in _UNITS:
         if seconds >= size:
             return f"{int(seconds // size)}\u00a0{unit}"
     return f"{int(seconds)}\u00a0s"

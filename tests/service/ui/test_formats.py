@@ -82,6 +82,12 @@ def test_the_end_of_a_name_distinguishes_it(name: str, parts: NameParts) -> None
         ({"days": 59}, "59\u00a0d ago"),
         ({"days": 62}, "1 Jul 2026"),
         ({"days": -3}, "in 3\u00a0d"),
+        ({"days": -7, "seconds": 2}, "in 7\u00a0d"),
+        ({"days": -7, "hours": 13}, "in 6\u00a0d"),
+        ({"days": -1, "minutes": 10}, "in 1\u00a0d"),
+        ({"hours": -1, "seconds": 1}, "in 1\u00a0h"),
+        ({"seconds": -90}, "in 2\u00a0min"),
+        ({"milliseconds": -53_500}, "in 54\u00a0s"),
     ],
 )
 def test_ages(ago: dict[str, int], shown: str) -> None:

@@ -235,7 +235,8 @@ def explain_error(error: FieldError, written: str) -> str:
             parse_timestamp(read_moment(written))
         except InvalidValueError:
             return "must be a date or a time in UTC, such as 2026-09-01 or 2026-09-01 14:30"
-    return error.detail
+    # The page has no field of that name.
+    return error.detail.replace(TO, "the end of the range")
 
 
 def show_moment(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
@@ -117,7 +118,14 @@ async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
             error = StoreUnavailableError(str(error))
         problem = explain(page.request, error, _log)
     template = "problem_part.html" if page.is_fragment else "problem.html"
-    response = await page.show(template, problem.status, problem=problem)
+    seconds = problem.headers.get("Retry-After")
+    response = await page.show(
+        template,
+        problem.status,
+        problem=problem,
+        retry_at=None if seconds is None else page.now + timedelta(seconds=int(seconds)),
+        has_query=bool(page.request.rel_url.raw_query_string),
+    )
     response.headers.update(problem.headers)
     if page.is_fragment:
         # Within the element that htmx would replace, so that the next answer has a place to go.

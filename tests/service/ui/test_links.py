@@ -211,6 +211,19 @@ async def test_the_overview_says_how_many_more_tests_became_broken(
         assert f"{count} rows" in listed
 
 
+async def test_all_that_can_be_opened_shows_it_by_a_mark(client: Client) -> None:
+    store = client.door.store
+    await load_broken(client, 9)
+    events = [make_event(number, after(hours=-1), trigger=f"rule {number}") for number in range(9)]
+    await store.write_events(events)
+    overview = await read(client, "/ui/acme/widgets")
+    [test, *_] = links_in(overview, r"/ui/acme/widgets/tests/[^\"]*")
+    for page in (overview, await read(client, test), await read(client, LOG)):
+        opened = re.findall(r"<summary.*?</summary>", page, re.DOTALL)
+        assert len(opened) > 1
+        assert [each for each in opened if 'class="i caret"' not in each] == []
+
+
 @pytest.mark.parametrize("page", ["", "/worst", "/tests", "/tests/{}", "/quarantines", "/events"])
 async def test_a_repository_in_another_case_is_shown_in_its_stored_spelling(
     client: Client, page: str

@@ -245,6 +245,9 @@ async def test_a_repository_of_today_is_compared_with_nothing(
     broken = page.get_by_role("link", name="Broken")
     await expect(broken).to_contain_text("123")
     await expect(broken).to_contain_text("no figure a week ago")
+    # They were broken on their first day, so none of them has changed.
+    new = page.get_by_role("region", name="Newly broken or flaky")
+    await expect(new).to_contain_text("after its first day with results")
     jobs = page.get_by_role("region", name="Worst jobs")
     counts = jobs.get_by_role("cell", name="123", exact=True)
     await expect(counts).to_be_visible()

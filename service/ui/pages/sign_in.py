@@ -13,13 +13,14 @@ from aiohttp import web
 from indexing.errors import StoreUnavailableError
 from service.auth.api_keys import KEY_PREFIX, digest_key, is_key
 from service.auth.code_host.tokens import is_token
+from service.auth.principal import Principal
 from service.cache.confirmed import CacheUnavailableError
 from service.context import CONTEXT
 from service.http.methods import READS
 from service.http.operations import Operation
 from service.http.problems import Problem
 from service.http.session_cookie import forwarded_scheme, is_on_loopback
-from service.middleware.access import covers, identify
+from service.middleware.access import OPERATIONS, covers, identify
 from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import OldFormProblem, first, read_form
 from service.ui.links import ENDED_FIELD, LINK_FIELD, NEXT_FIELD, SIGN_IN
@@ -40,6 +41,9 @@ _OLD_FIELD: Final = "old"
 # Of a name in the form that is shown again.
 _MAX_SHOWN: Final = 300
 
+_CANNOT_READ: Final = (
+    "This key is for uploads: its scope may not read tests. Sign in with one of the scope read."
+)
 _BAD_KEY: Final = "This key is not valid: mistyped, revoked, expired, or of another service."
 _REFUSED: Final = (
     "This is no valid key, and no token that the code host accepts: "
@@ -96,10 +100,12 @@ async def sign_in(page: PageContext) -> web.StreamResponse:
     credential, repository = first(form, "key"), first(form, "repository")
     # What is almost a key is not sent to the code host.
     if page.dashboard.token_sessions is None or credential.startswith(KEY_PREFIX):
-        key_id = await _find_key_id(page, credential)
-        if key_id is None:
+        principal = await _find_of_key(page, credential)
+        if principal is None or principal.key is None:
             return await _show(page, repository, wrong=_BAD_KEY)
-        return await _begin(page, key_id=key_id)
+        if Operation.SEARCH not in OPERATIONS[principal.scope]:
+            return await _show(page, repository, wrong=_CANNOT_READ)
+        return await _begin(page, key_id=principal.key.id)
     return await _sign_in_with_token(page, credential, repository)
 
 
@@ -197,16 +203,15 @@ async def _end_old(page: PageContext) -> None:
         _log.warning("token of an ended session not removed", extra={"reason": str(error)})
 
 
-async def _find_key_id(page: PageContext, text: str) -> str | None:
+async def _find_of_key(page: PageContext, text: str) -> Principal | None:
     if not is_key(text):
         return None
     context, digest = page.request.app[CONTEXT], digest_key(text)
     reader = await context.readers.open(Operation.TEST, digest, None)
     try:
-        key = identify(await reader.find_key(digest), digest, page.now).key
+        return identify(await reader.find_key(digest), digest, page.now)
     except Problem:
         return None
-    return None if key is None else key.id
 
 
 def _guess_repository(following: str) -> str:

@@ -35,9 +35,17 @@ def translated_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         kind = StoreUnavailableError if code in _UNAVAILABLE else StoreError
-        raise kind(f"the store {path} failed: {error}") from error
+        raise kind(f"the store {path} failed: {error}{_hint(error)}") from error
     except OSError as error:
         raise StoreUnavailableError(f"the store {path} failed: {error.strerror}") from error
+
+
+def _hint(error: sqlite3.Error) -> str:
+    """Return what to look at, where SQLite's own words do not say it."""
+    # On a full disk, a process fails like this if no other one has the store open.
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return ": there is no room for its file -shm, is the disk full?"
+    return ""
 
 
 def make_folder_of(path: Path) -> None:

@@ -118,22 +118,22 @@ class RedisConnector:
         self._probe_key = b"%s:%s" % (probe_key, secrets.token_hex(8).encode())
         # The cluster node that has the slot of the cache, once another node has redirected to it.
         self._node: dict[str, Any] = {}
+        # The arguments of the newest connection.
+        self._last: Mapping[str, Any] = self._arguments
 
     @property
     def address(self) -> str:
-        """The address of the server, without credentials."""
-        arguments = self._arguments | self._node
-        if "path" in arguments:
-            return str(arguments["path"])
-        host = str(arguments.get("host", "localhost"))
-        return f"{f'[{host}]' if ':' in host else host}:{arguments.get('port', 6379)}"
+        """The address of the newest connection, without credentials."""
+        if "path" in self._last:
+            return str(self._last["path"])
+        host = str(self._last.get("host", "localhost"))
+        return f"{f'[{host}]' if ':' in host else host}:{self._last.get('port', 6379)}"
 
     def follow(self, error: Exception) -> bool:
         """Switch to the node that the error redirects to; return whether it does redirect."""
-        arguments = self._arguments | self._node
-        if "path" in arguments:
+        if "path" in self._last:
             return False
-        node = find_new_node(error, str(arguments.get("host", "localhost")))
+        node = find_new_node(error, str(self._last.get("host", "localhost")))
         if node is not None:
             self._node = {"host": node[0], "port": node[1]}
         return node is not None
@@ -146,7 +146,8 @@ class RedisConnector:
         """
         redirects = 0
         while True:
-            client = RedisClient(self._arguments | self._node)
+            self._last = self._arguments | self._node
+            client = RedisClient(self._last)
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await client.connect()

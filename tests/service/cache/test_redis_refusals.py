@@ -285,6 +285,21 @@ async def test_the_cache_is_found_through_any_node_of_a_cluster(
     assert warnings() == []
 
 
+async def test_the_node_of_a_cluster_that_refuses_is_named(
+    tmp_path: Path, warnings: Warnings
+) -> None:
+    with node(tmp_path / "first") as first, node(tmp_path / "second") as second:
+        second.give_all_slots()
+        first.meet(second)
+        await until_whole([first, second])
+        # Each node has users of its own.
+        url = first.add_user("cache", "secret", *MINIMAL, *COUNTING)
+        async with opened(tmp_path, url) as door:
+            await assert_unusable(door, "wrongpass")
+    (warning,) = warnings()
+    assert f"the Redis at {HOST}:{second.port.number} rejects the user or password" in warning
+
+
 async def until_whole(nodes: Sequence[Redis]) -> None:
     for each in nodes:
         client = redis.asyncio.Redis.from_url(each.url)

@@ -193,6 +193,13 @@ def _number(low: int, high: int) -> Callable[[Env, str, int], int]:
     return read
 
 
+def _port(env: Env, name: str, default: int) -> int:
+    # Kubernetes sets this variable, to a URL, if it has a service named mergewatch.
+    if env.str(name, "").startswith("tcp://"):
+        return default
+    return _number(0, MAX_PORT)(env, name, default)
+
+
 def _switch(env: Env, name: str, default: bool) -> bool:  # noqa: FBT001 - the shape of a reader
     def check(text: str) -> None:
         if text and text not in Boolean.truthy | Boolean.falsy:
@@ -251,9 +258,7 @@ DECLARATIONS: Final = (
         _url(check_public_url),
     ),
     Declaration("bind", "127.0.0.1", "The address to listen on.", _text),
-    Declaration(
-        "port", "8080", "The port to listen on; 0 takes any free port.", _number(0, MAX_PORT)
-    ),
+    Declaration("port", "8080", "The port to listen on; 0 takes any free port.", _port),
     Declaration(
         "workers", "1", "The number of serving processes, 1 to 64.", _number(1, MAX_WORKERS)
     ),

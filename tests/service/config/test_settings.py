@@ -212,6 +212,12 @@ def test_the_secret_is_not_shown_and_settings_do_not_change() -> None:
         setattr(settings, fields(Settings)[0].name, Path())
 
 
+def test_the_port_that_kubernetes_names_is_not_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Kubernetes sets it so for a service named mergewatch.
+    monkeypatch.setenv("MERGEWATCH_PORT", "tcp://10.0.0.1:9090")
+    assert load_settings().port == Settings().port
+
+
 def test_the_address_of_the_service_has_no_version_of_the_api(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,6 +19,9 @@ _PUBLIC_URL: Final = re.compile(r"https?://[A-Za-z0-9._\-\[\]:]+(?:/[A-Za-z0-9._
 # RFC 6454, section 7, as browsers send it: in lower case, without a path.
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9._\-\[\]:]+")
 
+# A `/`, `?` or `#` ends the part of a URL in which the password is.
+_ENCODE: Final = "; percent-encode the special characters of a password"
+
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 _REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
@@ -35,7 +38,7 @@ _BOOLEANS: Final = frozenset({"true", "false", "t", "f", "yes", "no", "y", "n", 
 
 
 def check_public_url(text: str) -> None:
-    message = "must be an http or https URL with a host, without query or fragment"
+    message = "must be an http or https URL with a host, without credentials, query or fragment"
     if not _PUBLIC_URL.fullmatch(text):
         raise ValidationError(message)
     try:
@@ -56,7 +59,7 @@ def check_service_url(text: str) -> None:
 def check_node_urls(text: str) -> None:
     urls = [url.strip() for url in text.split(",")]
     for url in urls:
-        message = "must be http or https URLs with a host each, separated by commas"
+        message = f"must be http or https URLs with a host each, separated by commas{_ENCODE}"
         try:
             parts = urlsplit(url)
             good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
@@ -78,7 +81,10 @@ def _find_node(url: str) -> tuple[str, str | None, int, str]:
 
 
 def check_redis_url(text: str) -> None:
-    message = "must be a URL such as redis://:password@host:6379/0, rediss://host or unix:///path"
+    message = (
+        "must be a URL such as redis://:password@host:6379/0, rediss://host or unix:///path"
+        + _ENCODE
+    )
     try:
         parts = urlsplit(text)
         port = parts.port

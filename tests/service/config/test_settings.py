@@ -218,6 +218,31 @@ def test_the_port_that_kubernetes_names_is_not_the_setting(monkeypatch: pytest.M
     assert load_settings().port == Settings().port
 
 
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("REDIS_URL", "redis://:hu/sh@cache.example"),
+        ("REDIS_URL", "redis://:hu#sh@cache.example"),
+        ("ELASTICSEARCH_URL", "https://elastic:hu/sh@es.example"),
+        ("ELASTICSEARCH_URL", "https://elastic:hu?sh@es.example"),
+    ],
+)
+def test_a_password_that_is_not_encoded_is_told_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, name: str, url: str
+) -> None:
+    monkeypatch.setenv(PREFIX + name, url)
+    with pytest.raises(SettingsError, match="percent-encode"):
+        load_settings()
+
+
+def test_a_url_that_may_have_no_credentials_is_refused_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MERGEWATCH_URL", "https://user:pass@ci.example")
+    with pytest.raises(SettingsError, match="without credentials"):
+        load_settings()
+
+
 def test_the_address_of_the_service_has_no_version_of_the_api(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

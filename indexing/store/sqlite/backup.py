@@ -19,7 +19,7 @@ from fcntl import LOCK_EX, LOCK_NB, lockf
 from pathlib import Path
 from typing import Final
 
-from indexing.errors import StoreError
+from indexing.errors import StoreError, StoreVersionError
 from indexing.store.sqlite.driver_errors import make_folder_of, translated_errors
 from indexing.store.sqlite.schema import require_known
 
@@ -120,7 +120,7 @@ def _backup_errors(path: Path) -> Iterator[None]:
     """Translate errors of a backup, which do not make the store unavailable."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, StoreVersionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise StoreError(f"{path} cannot be used as a backup: {reason}") from error
 

@@ -58,6 +58,27 @@ def test_a_copy_with_its_log_is_restored_whole_and_stays_as_it_is(
     assert {file.name: file.read_bytes() for file in copied.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("PRAGMA user_version = 99", "is of version 99"),
+        ("PRAGMA application_id = 1", "but not a store of mergewatch"),
+    ],
+)
+def test_a_file_of_another_program_or_release_makes_no_store_unavailable(
+    command: Command, sample: Path, tmp_path: Path, change: str, reason: str
+) -> None:
+    backup = tmp_path / "copy.db"
+    command("index", "backup", str(backup))
+    with closing(sqlite3.connect(backup)) as connection:
+        connection.execute(change)
+    before = dump_of(sample)
+    told = command("index", "restore", "--force", str(backup), code=1).stderr
+    assert f"Error: {backup} cannot be used as a backup: " in told
+    assert reason in told
+    assert dump_of(sample) == before
+
+
 @pytest.mark.parametrize("failing", ["sync", "rename"])
 def test_a_restore_that_fails_leaves_the_store_in_its_place(
     command: Command,

@@ -134,7 +134,7 @@ def test(repository: RepositoryName, webhook_id: uuid.UUID) -> None:
     attempt = asyncio.run(send())
     if attempt.result is not Result.SENT:
         here = ", for this command too" if attempt.reason == PRIVATE_REFUSED else ""
-        raise click.ClickException(f"the message was not sent: {attempt.reason}{here}")
+        raise click.ClickException(f"the receiver did not take the message: {attempt.reason}{here}")
     click.echo("the receiver took the message", err=True)
 
 

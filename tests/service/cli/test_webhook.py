@@ -136,11 +136,11 @@ def test_a_webhook_can_be_tried(
     bad = add(command, files, "--slack")
     refused = command("webhook", "test", *here, good, code=1)
     assert refused.stderr == (
-        "Error: the message was not sent: the address is not public, which needs"
+        "Error: the receiver did not take the message: the address is not public, which needs"
         " MERGEWATCH_NOTIFICATIONS=any, for this command too\n"
     )
     monkeypatch.setenv("MERGEWATCH_NOTIFICATIONS", "any")
     assert "took the message" in command("webhook", "test", *here, good).stderr
     failed = command("webhook", "test", *here, bad, code=1)
-    assert "status 500" in failed.stderr
+    assert "the receiver did not take the message: status 500" in failed.stderr
     assert "hush" not in failed.output

@@ -29,6 +29,8 @@ from service.cli.remote.rows import (
 from service.schemas.limits import MAX_PER_PAGE
 
 _MALFORMED: Final = 400
+# The header field that `--after` becomes. A proxy's 400 does not name it.
+_LAST_ID: Final = "Last-Event-ID"
 _COLUMNS: Final = ("RECEIVED", "PULL REQUEST", "TYPE", "BASE", "TRIGGER")
 _OUTCOMES: Final = ("success", "failure", "pending", "neutral")
 _OPTIONS: Final = {
@@ -159,6 +161,11 @@ def _follow(
         except ProblemError as error:
             # After a restore of the store, the stream does not know the id any more.
             is_known = error.status != _MALFORMED
+            if not is_known and _LAST_ID in error.detail:
+                raise click.ClickException(
+                    "the service does not know the id to resume after: leave out --after, and list"
+                    " with --from what arrived meanwhile"
+                ) from None
             raise
         finally:
             if is_known:

@@ -89,6 +89,18 @@ async def test_an_id_that_the_stream_does_not_know_any_more_is_not_recommended()
     assert "to go on" not in result.stderr
 
 
+async def test_an_id_that_the_stream_does_not_know_is_told_with_the_option() -> None:
+    problem = b'{"status": 400, "title": "Bad request", "detail": "Last-Event-ID must be an id"}'
+    refused = (
+        b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\n"
+        b"Content-Length: %d\r\n\r\n%b" % (len(problem), problem)
+    )
+    async with byte_server(refused, b"") as (url, _):
+        result = await follow(url, "--after", "before")
+    assert result.exit_code == 1
+    assert "leave out --after" in result.stderr
+
+
 async def test_a_stream_that_never_opened_has_no_id_to_resume_after() -> None:
     refused = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
     async with byte_server(refused, b"") as (url, _):

@@ -26,6 +26,14 @@ _UNAVAILABLE: Final = frozenset(
     }
 )
 
+_ACCESS: Final = ": this user has to be able to read and write that file, and others beside it"
+_HINTS: Final = {
+    sqlite3.SQLITE_CANTOPEN: _ACCESS,
+    sqlite3.SQLITE_READONLY: _ACCESS,
+    # On a full disk, a process fails like this if no other one has the store open.
+    sqlite3.SQLITE_IOERR_SHMSIZE: ": there is no room for its file -shm, is the disk full?",
+}
+
 
 @contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
@@ -42,10 +50,7 @@ def translated_errors(path: Path) -> Iterator[None]:
 
 def _hint(error: sqlite3.Error) -> str:
     """Return what to look at, where SQLite's own words do not say it."""
-    # On a full disk, a process fails like this if no other one has the store open.
-    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE:
-        return ": there is no room for its file -shm, is the disk full?"
-    return ""
+    return _HINTS.get(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR), "")
 
 
 def make_folder_of(path: Path) -> None:

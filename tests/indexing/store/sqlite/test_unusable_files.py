@@ -1,4 +1,4 @@
-"""A full disk is named as what it is."""
+"""An error says what to look at if the file, its folder or its disk cannot be used."""
 
 from __future__ import annotations
 
@@ -26,3 +26,10 @@ async def test_a_store_cannot_be_opened_on_a_full_disk(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
     await (await open_store(tmp_path)).close()
+
+
+async def test_a_store_that_cannot_be_opened_is_told_who_must_be_able_to(tmp_path: Path) -> None:
+    # Not a file without rights: the tests may run as root, who can open those.
+    (tmp_path / "mergewatch.db").mkdir()
+    with pytest.raises(StoreUnavailableError, match=r"mergewatch\.db failed: .*this user has to"):
+        await open_store(tmp_path)

@@ -124,6 +124,18 @@ async def test_without_flaky_detection_flaky_is_healthy(store: Store) -> None:
     assert [row.health for row in await read(store, ask(HEALTHY))] == [HEALTHY]
 
 
+async def test_the_first_activity_is_the_newest_of_its_day_in_any_job(store: Store) -> None:
+    await load_history(store, "hinge", "linux", [P, P], end=-1)
+    await store.refresh_tests(NOON)
+    run = make_run("mac", job="mac")
+    newest = after(days=-2, hours=3)
+    await store.write_results(WIDGETS, {run: make_executions(run, [("hinge", P)], newest)})
+    await store.refresh_tests(NOON)
+    found = await store.list_transitions_of_test(WIDGETS, HINGE)
+    assert found is not None
+    assert found.first_activity_at == newest
+
+
 async def test_the_changes_of_one_test(store: Store) -> None:
     await load(store)
     found = await store.list_transitions_of_test(WIDGETS, HINGE)

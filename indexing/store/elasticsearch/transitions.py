@@ -25,7 +25,7 @@ from indexing.models.transitions import (
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived.changes import OF_SEQUENCE
+from indexing.store.elasticsearch.derived.changes import OF_SEQUENCE, OF_TEST
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.store.elasticsearch.repositories import find_repository
@@ -88,7 +88,7 @@ async def list_of_test(
     routing = routing_of(repository)
     filters = [
         {"term": {"repository_id": routing}},
-        {"term": {"kind": OF_SEQUENCE}},
+        {"term": {"kind": OF_TEST}},
         {"term": {"test_id": str(test_id)}},
     ]
     body = {

@@ -108,7 +108,7 @@ def list_of_test(
     query = TransitionQuery(repository, EARLIEST, LATEST, test_id=test_id)
     page = list_transitions(connection, query, Anchor(), MAX_OF_TEST)
     (first,) = connection.execute(
-        "SELECT min(at) FROM health_changes WHERE test = ? AND identity > 0", (test,)
+        "SELECT min(at) FROM health_changes WHERE test = ? AND identity = 0", (test,)
     ).fetchone()
     return TestTransitions(page.rows, moment_or_none(first))
 

@@ -124,6 +124,26 @@ async def test_without_flaky_detection_flaky_is_healthy(store: Store) -> None:
     assert [row.health for row in await read(store, ask(HEALTHY))] == [HEALTHY]
 
 
+async def test_what_is_shown_as_healthy_has_no_failure(store: Store) -> None:
+    run = make_run("0", commit="a")
+    await store.ensure_repository(WIDGETS)
+    await store.write_results(WIDGETS, {run: make_executions(run, [("hinge", F)], after(days=-1))})
+    run = make_run("1", commit="b")
+    for hours, conclusion, kind in ((-1, F, "KeyError"), (0, P, None)):
+        executions = make_executions(
+            run, [("hinge", conclusion)], after(hours=hours), failure_type=kind
+        )
+        await store.write_results(WIDGETS, {run: executions})
+    await store.refresh_tests(NOON)
+    (row,) = await read(store, ask())
+    assert (row.previous, row.health, row.exception_type) == (BROKEN, FLAKY, "KeyError")
+    await store.set_repository(WIDGETS, RepositoryChange(flaky_detection=False), NOON)
+    await store.refresh_tests(NOON)
+    (row,) = await read(store, ask())
+    assert (row.previous, row.health, row.exception_type) == (BROKEN, HEALTHY, None)
+    assert row.commit == "b"
+
+
 async def test_the_first_activity_is_the_newest_of_its_day_in_any_job(store: Store) -> None:
     await load_history(store, "hinge", "linux", [P, P], end=-1)
     await store.refresh_tests(NOON)

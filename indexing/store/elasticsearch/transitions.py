@@ -143,7 +143,10 @@ async def _read(
                 "must_not": retention.hidden(TIME),
             }
         },
-        "aggs": {str(number): _shown(source) for number, source in enumerate(sources)},
+        "aggs": {
+            str(number): _shown(source, flaky_detection=settings.flaky_detection)
+            for number, source in enumerate(sources)
+        },
     }
     index = indices_between(cluster.layout.executions_of, start, end)
     answer = await cluster.connection.search(index, body, routing=routing)
@@ -154,12 +157,12 @@ async def _read(
     ]
 
 
-def _shown(source: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(source: Mapping[str, Any], *, flaky_detection: bool) -> dict[str, Any]:
     """Return the aggregation that finds the execution of one transition."""
     order: list[dict[str, str]] = [{TIME: "desc"}, {"execution_id": "desc"}]
     shown = {"top_hits": {"size": 1, "sort": order, "_source": list(_FIELDS)}}
     within: dict[str, Any] = {"newest": shown}
-    if HealthStatus(source["health"]) in SHOWS_A_FAILURE:
+    if shown_as(HealthStatus(source["health"]), flaky_detection) in SHOWS_A_FAILURE:
         failed = {"term": {"conclusion": Conclusion.FAILED.value}}
         within["failures"] = {"filter": failed, "aggs": {"newest": shown}}
     filters = [

@@ -128,7 +128,7 @@ def _read(
         shown_as(HealthStatus(previous), flaky_detection),
         shown_as(HealthStatus(health), flaky_detection),
     )
-    prefers_failures = HealthStatus(health) in SHOWS_A_FAILURE
+    prefers_failures = transition.health in SHOWS_A_FAILURE
     failed_first = f"e.conclusion = {_FAILED} DESC, " if prefers_failures else ""
     shown = connection.execute(
         "SELECT e.conclusion, e.failure_type, r.commit_sha, r.pull_number FROM executions e"

@@ -156,6 +156,7 @@ class ResponseCache:
                 except Problem as problem:
                     return problems.response(problem)
             self.hits += 1
+            request[PRINCIPAL] = cached.principal
             if key is not None:
                 request[CACHE_KEY] = key
             return cached.make_response(request)

@@ -383,7 +383,7 @@ class Connection(RequestHandler):
         self, request: BaseRequest, resp: RawResponse | Response, start_time: float | None
     ) -> tuple[StreamResponse, bool]:
         """Send a response that is long, or that waits for a slow client; it counts as unsent."""
-        with self._unsent_bodies.admit(resp) as admitted:
+        with self._unsent_bodies.admit(request, resp) as admitted:
             self._write_held()
             await self._drain_helper()
             return await super().finish_response(request, admitted, start_time)

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from aiohttp.web import Response
+from aiohttp.web import BaseRequest, Response
 
 from indexing.fairness import current_tenant
+from service.context import PRINCIPAL
 from service.http import problems
 from service.http.problems import Problem
 from service.http.raw_response import Pieces, RawResponse, body_of, is_long
@@ -24,6 +25,8 @@ from service.http.response_headers import REQUEST_ID_HEADER, RESPONSE_HEADERS
 # Of one process, and of one tenant: eight of the largest pages. Clients that read need few at once.
 MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_BYTES_PER_TENANT: Final = 64 * 1024 * 1024
+# The data of one owner leaves room to others, however many credentials read it.
+MAX_BYTES_PER_OWNER: Final = MAX_BYTES // 8 * 7
 
 _log = logging.getLogger(__name__)
 
@@ -35,34 +38,42 @@ RETRY_AFTER: Final = 5
 
 @dataclass(slots=True)
 class _Held:
-    """A body, and how many responses send it to each tenant. The reference keeps its id unique."""
+    """A body with data of an owner, and how many responses send it to each tenant.
+
+    The reference to the body keeps its id unique.
+    """
 
     body: bytes
+    owner: str
     responses: Counter[Hashable] = field(default_factory=Counter)
 
 
 class UnsentBodies:
     """The unsent bodies of one process.
 
-    A body that several responses share counts once in all, and once for each of their tenants.
+    A body that several responses share counts once in all, and once for each of their tenants. All
+    bodies for which no credential is needed count as data of one more owner.
     """
 
     def __init__(self) -> None:
         # By the id of the body.
         self._held: dict[int, _Held] = {}
         self._bytes_of: Counter[Hashable] = Counter()
+        self._of_owners: Counter[str] = Counter()
         self.size = 0
 
     @contextmanager
-    def admit(self, response: RawResponse | Response) -> Iterator[RawResponse | Response]:
+    def admit(
+        self, request: BaseRequest, response: RawResponse | Response
+    ) -> Iterator[RawResponse | Response]:
         """Count the body of a response of the current tenant until the context exits.
 
         Yields the response to send: a 429 instead if the tenant has too many bytes unsent, a 503 if
-        the process has.
+        the process has, or all who read the data of the same owner.
         """
-        body, tenant = body_of(response), current_tenant.get()
+        body, tenant, principal = body_of(response), current_tenant.get(), request.get(PRINCIPAL)
         try:
-            self._add(body, tenant)
+            self._add(body, tenant, "" if principal is None else principal.owner.lower())
         except Problem as problem:
             _log.warning("long response refused", extra={"reason": problem.detail})
             yield _refuse(problem, response)
@@ -74,7 +85,7 @@ class UnsentBodies:
         finally:
             self._remove(body, tenant)
 
-    def _add(self, body: bytes, tenant: Hashable) -> None:
+    def _add(self, body: bytes, tenant: Hashable, owner: str) -> None:
         """Count a body for one more response.
 
         Raises:
@@ -88,9 +99,11 @@ class UnsentBodies:
                 detail = "this credential has too many long responses open that are not read"
                 raise Problem(429, detail, headers={"Retry-After": str(RETRY_AFTER)})
             if held is None:
-                if self.size + size > MAX_BYTES:
+                of_owner = self._of_owners[owner]
+                if self.size + size > MAX_BYTES or of_owner + size > MAX_BYTES_PER_OWNER:
                     raise problems.unavailable("too many long responses are not read, retry later")
-                held = self._held[id(body)] = _Held(body)
+                held = self._held[id(body)] = _Held(body, owner)
+                self._of_owners[owner] += size
                 self.size += size
             self._bytes_of[tenant] += size
         held.responses[tenant] += 1
@@ -107,6 +120,9 @@ class UnsentBodies:
             del self._bytes_of[tenant]
         if not held.responses:
             del self._held[id(body)]
+            self._of_owners[held.owner] -= size
+            if not self._of_owners[held.owner]:
+                del self._of_owners[held.owner]
             self.size -= size
 
 

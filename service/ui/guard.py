@@ -14,6 +14,7 @@ from aiohttp import web
 from indexing.errors import StoreUnavailableError
 from service.auth.principal import Principal
 from service.cache.confirmed import CacheUnavailableError
+from service.context import PRINCIPAL
 from service.http.methods import READS
 from service.http.targets import MAX_TARGET_BYTES, UI_PREFIX
 from service.middleware.admission_control import ADMISSION_CONTROL
@@ -71,6 +72,7 @@ async def _answer(page: PageContext, handler: SignedInHandler) -> web.StreamResp
     principal = page.principal = await page.find_principal(rate_limit=rate_limit)
     if principal is None:
         return _redirect_to_sign_in(page)
+    request[PRINCIPAL] = principal
     request.app[ADMISSION_CONTROL].add_session(request, principal.name)
     # The request of a token was counted when it was verified.
     if rate_limit is not None and principal.key is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import orjson
@@ -13,8 +13,11 @@ from service.handlers.event_stream import EVENT_STREAMS
 from service.http import raw_response
 from service.http.raw_response import SHORT_BODY_BYTES
 from service.server import unsent_bodies
+from service.server.unsent_bodies import UnsentBodies
+from tests.builders import FOREIGN
 from tests.service.front_door import LOGS, QUARANTINES, FrontDoor
 from tests.service.server.unread_responses import add_long_quarantines, stop_reading
+from tests.service.ui.client import Client
 from tests.service.wire import Wire
 from tests.waiting import until
 
@@ -134,6 +137,52 @@ async def test_a_shared_body_is_charged_to_those_who_do_not_read_it(
         assert (await reading.ask(head))[0] == 429
     await until(lambda: reading.connection._unsent_bodies.size == 0)
     await reading.close()
+
+
+async def test_one_owner_leaves_room_to_others(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_bodies, "MAX_BYTES", 12_300_000)
+    monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_OWNER", 8_500_000)
+    await add_long_quarantines(door, 500)
+    await add_long_quarantines(door, 20, FOREIGN)
+    async with AsyncExitStack() as opened:
+        for filters in ("", "?source=manual"):
+            wire = await opened.enter_async_context(not_reading(door))
+            key = (await door.new_key()).encode()
+            # Each of them gets a body of its own.
+            head = wire.head(QUARANTINES + filters)
+            wire.writer.write(head.replace(door.key.encode(), key))
+            await until_paused(wire)
+        assert (await door.get(f"{QUARANTINES}?branch=main")).status == 503
+        theirs = QUARANTINES.replace("acme", "umbrella")
+        answer = await door.get(theirs, key=await door.new_key(owner="umbrella"))
+        assert (answer.status, len(answer.body) > SHORT_BODY_BYTES) == (200, True)
+        held = wire.connection._unsent_bodies
+    await until(lambda: not held.size)
+    assert held._of_owners == {}
+
+
+async def test_a_long_response_counts_for_the_owner_of_its_data(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners: list[str] = []
+    add = UnsentBodies._add
+
+    def note(made: UnsentBodies, body: bytes, tenant: Hashable, owner: str) -> None:
+        owners.append(owner)
+        add(made, body, tenant, owner)
+
+    monkeypatch.setattr(UnsentBodies, "_add", note)
+    await add_long_quarantines(door, 100)
+    client = Client(door)
+    await client.sign_in()
+    # From the store, then from the caches.
+    for _ in range(4):
+        await door.get(QUARANTINES)
+    await client.get("/ui/acme/widgets/quarantines", **{"Accept-Encoding": "identity"})
+    await door.ask("/openapi.json", {})
+    assert owners == ["acme"] * 5 + [""]
 
 
 @pytest.mark.parametrize("field", ["Connection: close", "Connection: keep-alive"])

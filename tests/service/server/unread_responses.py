@@ -6,15 +6,18 @@ import asyncio
 import socket
 
 from indexing.models.quarantines import QuarantineRequest
+from indexing.names import RepositoryName
 from tests.builders import WIDGETS, after
 from tests.service.front_door import FrontDoor
 
 
-async def add_long_quarantines(door: FrontDoor, count: int) -> None:
+async def add_long_quarantines(
+    door: FrontDoor, count: int, repository: RepositoryName = WIDGETS
+) -> None:
     """Add quarantines that take 8 KB each in an answer."""
     for number in range(count):
         request = QuarantineRequest(f"hinge.{number}", "x" * 8_000)
-        await door.store.add_quarantine(WIDGETS, request, after())
+        await door.store.add_quarantine(repository, request, after())
 
 
 def stop_reading(writer: asyncio.StreamWriter, room: int) -> asyncio.Transport:

@@ -273,7 +273,7 @@ class Connection(RequestHandler):
         try:
             await super().start()
         finally:
-            self.force_close()
+            self.force_close()  # aiohttp alone would close without a time limit for what is unsent
 
     def force_close(self) -> None:
         self._write_held()

@@ -72,10 +72,12 @@ class UnsentBodies:
         the process has, or all who read the data of the same owner.
         """
         body, tenant, principal = body_of(response), current_tenant.get(), request.get(PRINCIPAL)
+        name, owner = ("", "") if principal is None else (principal.name, principal.owner.lower())
         try:
-            self._add(body, tenant, "" if principal is None else principal.owner.lower())
+            self._add(body, tenant, owner)
         except Problem as problem:
-            _log.warning("long response refused", extra={"reason": problem.detail})
+            refused = {"reason": problem.detail, "principal": name}
+            _log.warning("long response refused", extra=refused)
             yield _refuse(problem, response)
             return
         if not isinstance(response, RawResponse) and is_long(response):

@@ -87,10 +87,12 @@ async def test_each_client_holds_a_piece_of_a_response_that_others_get_too(
 
 
 async def test_long_responses_that_are_not_read_are_limited(
-    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("WARNING")
     await add_long_quarantines(door, 1_000)
     monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_TENANT", 12_000_000)
+    door.key = await door.add_key(key_id="slow")
     reading = await Wire.open(door)
     target = f"{QUARANTINES}?source=manual"
     others = (await door.new_key()).encode()
@@ -105,6 +107,8 @@ async def test_long_responses_that_are_not_read_are_limited(
         assert fields["content-type"] == "application/problem+json"
         assert fields["x-request-id"]
         assert b"too many long responses" in body
+        (line,) = [each for each in caplog.records if each.name == unsent_bodies.__name__]
+        assert vars(line)["principal"] == "key slow"
         # A short one is no matter, on the same connection.
         assert (await reading.ask(reading.head(LOGS)))[0] == 200
     await until(lambda: reading.connection._unsent_bodies.size == 0)

@@ -1,6 +1,6 @@
 """Made-up tests, executions and events, the same on every machine. Pure but for one file.
 
-The names match the globs of `benchmarks.operations`, each as often as that module states.
+The names match the globs of `benchmarks.requests.operations`, each as often as that module states.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ PATHS_A_SLICE: Final = 40_000
 PATHS_ALONE: Final = 8_000
 # The same for deep pages, each found by a request.
 DEEP_PAGES: Final = 6_000
+# More requests than a run sends to one stack.
+NUMBERS_A_STACK: Final = 100_000_000
 # How many times longer than requested a period may be if answers are slow.
 _LONGEST_SLICE: Final = 5
 
@@ -51,8 +53,10 @@ class Bench:
     cores: Cores
     workers: int
     servers: Mapping[str, Running]
-    # The start of the next numbered requests: no two periods send the same request.
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    # The next numbers of each stack, by its name; no two stacks have the same. There are fewer
+    # tests than numbers, so those of a stack go round all of them before one comes again: its cache
+    # has forgotten that test by then.
+    numbers: dict[str, Iterator[int]] = field(default_factory=dict)
     # The paths of deep pages, by the names of stack and operation.
     walked: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     # The measurements without a figure, and why.
@@ -78,7 +82,9 @@ class Bench:
             return self._pages_after(stack, operation)
         dialect = stack.dialect(self.conditions.backends)
         queried = self.conditions.queried
-        return [dialect(operation, queried, next(self.numbers)) for _ in range(count)]
+        first = 1 + NUMBERS_A_STACK * len(self.numbers)
+        numbers = self.numbers.setdefault(stack.name, itertools.count(first))
+        return [dialect(operation, queried, next(numbers)) for _ in range(count)]
 
     def _pages_after(self, stack: Stack, operation: Operation) -> list[str]:
         """Return the paths of that page and those after it, once no cache has them any more."""

@@ -15,7 +15,7 @@ from benchmarks.stacks import REFERENCE
 
 _PORTIONS: Final = 20
 _LONGEST_SECONDS: Final = 10.0
-# The share of each operation in a hundred requests; every request is a new one.
+# The share of each operation in a hundred requests. None is repeated within a period of load.
 _MIX: Final = {
     "detail": 80,
     "quarantines": 10,

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.data.generated import MEASURED
+from benchmarks.data.sizes import FULL
 from benchmarks.load.answers import Answer, WrongAnswerError, read_answer
 from benchmarks.load.wrk import LoadError, read_summary
+from benchmarks.parts.bench import PATHS_A_SLICE, Bench, Conditions
 from benchmarks.parts.throughput import check_agreement
+from benchmarks.requests.operations import BY_NAME, QueriedRepository
 from benchmarks.running.cores import available_cores, divide
 from benchmarks.running.profile import Share, summarise
 from benchmarks.running.services import redis_running
-from benchmarks.stacks import STACKS
+from benchmarks.stacks import STACKS, Backends
 
 SUMMARY = (
     '{"requests":3000,"microseconds":1500000,"bytes":9,"p50":2000,"p99":9000,'
@@ -55,6 +59,25 @@ def test_rows_are_counted_in_every_dialect(body: bytes, rows: int) -> None:
 )
 def test_the_next_page_is_found_whoever_links_to_it(link: str) -> None:
     assert read_answer(b"[]", link).next_path == "/a?cursor=n"
+
+
+def test_a_stack_gets_other_requests_in_each_round(tmp_path: Path) -> None:
+    # In the proportions of a full run: a period has room for two fifths of all tests.
+    tests, count = FULL.store.tests // 100, PATHS_A_SLICE // 100
+    backends = Backends(tmp_path, "redis://127.0.0.1/0", "http://127.0.0.1")
+    queried = QueriedRepository(MEASURED, tests)
+    conditions = Conditions(FULL, queried, "key", backends, tmp_path)
+    bench = Bench(conditions, divide(available_cores(), 1), 1, {})
+    detail = BY_NAME["detail"]
+    stacks = [stack for stack in STACKS if stack.takes_part(detail, repeated=False)]
+    earlier: set[tuple[str, str]] = set()
+    for _ in range(FULL.rounds):
+        for stack in stacks:
+            # The fastest stack answers a sixth of what a period has room for.
+            paths = bench.numbered_paths(stack, detail, count)[: count // 4]
+            sent = {(stack.name, path) for path in paths}
+            assert not sent & earlier
+            earlier |= sent
 
 
 def test_answers_that_disagree_are_no_comparison() -> None:

@@ -97,8 +97,8 @@ class Memory:
 
     @property
     def ratio(self) -> float:
-        """Return the memory at the end relative to the middle: 1 if it no longer grows."""
-        return self.resident[-1] / self.resident[len(self.resident) // 2]
+        """Return the memory at the end relative to that half-way: 1 if it no longer grows."""
+        return self.resident[-1] / self.resident[(len(self.resident) - 1) // 2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def test_a_flood_is_judged_by_the_median_of_its_rounds() -> None:
 def test_memory_is_flat_when_the_second_half_adds_nothing() -> None:
     assert Memory(100, (10, 50, 100, 100, 100)).ratio == pytest.approx(1)
     assert Memory(100, (10, 50, 100, 150, 200)).ratio == pytest.approx(2)
+    assert Memory(100, (10, 50, 100, 200)).ratio == pytest.approx(4)
 
 
 def test_figures_of_many_clients_and_of_one_are_kept_apart() -> None:

@@ -11,12 +11,11 @@ import asyncio
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 
+from benchmarks.running.new_stores import new_folder, new_indices
 from indexing.clocks import utc_now
 from indexing.groups import FindValues, find_directory
 from indexing.models.executions import Conclusion
@@ -24,7 +23,7 @@ from indexing.models.groups import MOST_GROUPS, Grouping
 from indexing.models.paging import Anchor
 from indexing.models.tests import HealthStatus, IdentityKey, TestQuery, TestSort
 from indexing.owners.finding import Owners
-from indexing.store import ElasticsearchPlace, open_store
+from indexing.store import open_store
 from indexing.store.interface import Store
 from tests.builders import WIDGETS, make_executions, make_run
 from tests.owners import read_owners
@@ -37,7 +36,7 @@ DEEP, STEP, PER_PAGE = 6_000, 100, 10
 _TESTS_A_FILE = 20
 _FAILS = 20
 _BATCH = 10_000
-_ASKED = 20
+_CALLS = 20
 
 
 async def load(store: Store, tests: int) -> None:
@@ -74,7 +73,7 @@ def _conclude(number: int) -> Conclusion:
 async def _measure(work: Callable[[], Awaitable[object]]) -> float:
     """Return the median of several calls in milliseconds."""
     times = []
-    for _ in range(_ASKED):
+    for _ in range(_CALLS):
         began = time.perf_counter()
         await work()
         times.append(1_000 * (time.perf_counter() - began))
@@ -118,8 +117,7 @@ async def _measure_searches(store: Store) -> None:
 
 async def main(tests: int) -> None:
     url = os.environ.get("ELASTICSEARCH_URL")
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) if url is None else ElasticsearchPlace((url,), f"groups-{os.getpid()}")
+    with new_folder() if url is None else new_indices(url) as place:
         store = await open_store(place)
         try:
             began = time.perf_counter()

@@ -21,20 +21,22 @@ NewPlace = Callable[[], AbstractContextManager[Place]]
 def new_places(elasticsearch_url: str | None) -> Mapping[str, NewPlace]:
     """Return how to get a place of each kind, by the name of the kind in the results."""
     sqlite, elasticsearch = HISTORY_STORES
-    found: dict[str, NewPlace] = {sqlite: _new_folder}
+    found: dict[str, NewPlace] = {sqlite: new_folder}
     if elasticsearch_url is not None:
-        found[elasticsearch] = partial(_new_indices, elasticsearch_url)
+        found[elasticsearch] = partial(new_indices, elasticsearch_url)
     return found
 
 
 @contextmanager
-def _new_folder() -> Iterator[Place]:
+def new_folder() -> Iterator[Place]:
+    """Yield an empty folder for a store on SQLite."""
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 
 
 @contextmanager
-def _new_indices(url: str) -> Iterator[Place]:
+def new_indices(url: str) -> Iterator[Place]:
+    """Yield a place for a store in the node at that URL."""
     # The name of a temporary folder is unique.
     with tempfile.TemporaryDirectory() as folder, Elasticsearch(url) as client:
         prefix = f"bench-{Path(folder).name.lower()}"

@@ -90,8 +90,8 @@ async def _break(
                 f"{len(tally.wrong)} others, {tally.unanswered} without a response; slowest "
                 f"{tally.slowest:.2f} s, median {percentile(tally.seconds, 0.5):.3f} s, recovered "
                 f"after {back:.2f} s",
-                f"right or 503 within {BOUND:.0f} s",
-                not tally.wrong and not tally.unanswered and tally.slowest < BOUND,
+                f"right or 503, and recovered, within {BOUND:.0f} s",
+                not tally.wrong and not tally.unanswered and tally.slowest < BOUND and back < BOUND,
                 "; ".join(tally.wrong[:2]),
             )
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from http import HTTPStatus
 
 from hardening.checking import ResponseChecker, Tally
@@ -35,7 +34,7 @@ async def run(harness: Harness, *, times: int = TIMES) -> list[Finding]:
                     await asyncio.to_thread(node.kill)
                     await asyncio.sleep(_DOWN_SECONDS)
                     await asyncio.to_thread(node.start)
-                    backs.append(await _back(checker, targets))
+                    backs.append(await checker.until_right(targets))
         refused = tally.statuses[HTTPStatus.SERVICE_UNAVAILABLE]
         healthy_slowest = healthy.slowest
     return [
@@ -56,9 +55,3 @@ async def run(harness: Harness, *, times: int = TIMES) -> list[Finding]:
             max(backs) < BOUND,
         ),
     ]
-
-
-async def _back(checker: ResponseChecker, targets: list[str]) -> float:
-    began = time.monotonic()
-    await checker.until_right(targets)
-    return time.monotonic() - began

@@ -129,7 +129,7 @@ async def run(
                 f"{seen.requests:,} requests, {seen.gone:,} of them aborted, {right:,} "
                 f"responses checked: {len(seen.leaks)} leaks",
                 f"0 leaks in {requests:,} requests, {GONE:.0%} aborted",
-                not seen.leaks and not service_errors and not seen.unanswered,
+                right > 0 and not seen.leaks and not service_errors and not seen.unanswered,
                 "; ".join([*seen.leaks[:3], *service_errors[:1]])
                 or ", ".join(
                     f"{count:,} × {code}" for code, count in sorted(seen.statuses.items())

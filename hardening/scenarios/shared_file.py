@@ -11,6 +11,7 @@ from pathlib import Path
 
 import orjson
 
+from hardening import seeding
 from hardening.findings import Finding
 from hardening.harness import Harness
 from hardening.raw_http import RawConnection
@@ -39,7 +40,7 @@ async def run(harness: Harness, *, events: int = EVENTS) -> list[Finding]:
         over.set()
         reads, wrong = await reader
     there = await count_events(harness, place, key, seeded)
-    expected = 2 * events + 40
+    expected = 2 * events + seeding.EVENTS
     failed = [words[-1][-200:] for words in said if words[0] != 0]
     return [
         Finding(

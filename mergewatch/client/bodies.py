@@ -48,7 +48,7 @@ class Pull(TypedDict):
 class TestMetrics(TypedDict):
     """The metrics of one test in one pipeline and job, over its executions there."""
 
-    health_status: Literal["healthy", "flaky", "broken", "unknown"]
+    health_status: HealthStatus
     executions_count: int
     failed_executions_count: int
     failure_ratio: float

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Literal, Required, TypedDict
 from uuid import UUID
 
-HealthStatus = Literal["healthy", "flaky", "broken", "unknown"]
+from mergewatch.client.bodies import HealthStatus
+
 Outcome = Literal["success", "failure", "pending", "neutral"]
 Conclusion = Literal["passed", "failed", "skipped"]
 Direction = Literal["asc", "desc"]
@@ -157,7 +158,7 @@ class RunFilters(PageSize, total=False):
     job_name: str | Sequence[str]
 
 
-class QuarantineFilters(TypedDict, total=False):
+class QuarantineFilters(PageSize, total=False):
     """Filters of quarantines.
 
     `branch` selects the quarantines that apply to that branch: its own, those with a matching
@@ -168,4 +169,3 @@ class QuarantineFilters(TypedDict, total=False):
     test_id: UUID | str
     source: Literal["manual", "auto"]
     include: Literal["details"] | Sequence[Literal["details"]]
-    per_page: int

@@ -9,8 +9,8 @@ import click
 
 from indexing.names import RepositoryName
 from mergewatch.client import AsyncClient
-from mergewatch.client.bodies import TestIdentity
-from mergewatch.client.filters import Direction, HealthStatus, TestSelection, TestSort
+from mergewatch.client.bodies import HealthStatus, TestIdentity
+from mergewatch.client.filters import Direction, TestSelection, TestSort
 from service.cli.parameters import TEXT, repository_option
 from service.cli.remote.connection import with_service
 from service.cli.remote.rows import json_option, limit_option, print_json_rows, show_rows

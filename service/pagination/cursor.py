@@ -192,8 +192,6 @@ def read_cursor(signer: CursorSigner, list_id: bytes, codec: KeyCodec[K], text: 
 
 
 def _decode(text: str) -> bytes:
-    if len(text) > CURSOR_MAX_LENGTH:
-        raise InvalidCursorError("is too long to be a cursor")
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:

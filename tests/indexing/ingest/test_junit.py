@@ -203,6 +203,25 @@ async def test_a_wrong_time_of_a_case_counts_as_missing_and_that_of_its_suite_is
     assert found.health.first_failure_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("stated", "written"),
+    [
+        ("1999-12-31T23:59:59", 0),
+        ("2000-01-01T00:00:00", 1),
+        ("2026-09-02T12:00:00", 1),
+        ("2026-09-02T12:00:01", 0),
+    ],
+)
+async def test_a_case_has_a_time_from_2000_on_and_at_most_a_day_ahead(
+    store: Store, folder: Path, stated: str, written: int
+) -> None:
+    path = folder / "a.xml"
+    path.write_text(f'<testsuite><testcase name="t" timestamp="{stated}"/></testsuite>')
+    os.utime(path, (0, 0))
+    count, _ = await ingest(store, request_for(path, at=None))
+    assert count.written == written
+
+
 @pytest.mark.parametrize("modified", [0, 4_000_000_000])
 async def test_a_case_without_any_usable_time_is_refused(
     store: Store, folder: Path, modified: int

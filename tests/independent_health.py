@@ -91,11 +91,11 @@ def judge_test(executions: list[dict[str, Any]]) -> dict[str, Any]:
     """The expected health of a test with these executions, at least one."""
     newest = max(each["at"] for each in executions)
     # If several are the newest, the one that needs attention.
-    last = {each["result"] for each in executions if each["at"] == newest}
+    newest_results = {each["result"] for each in executions if each["at"] == newest}
     last_conclusion = "skipped"
-    if "failed" in last:
+    if "failed" in newest_results:
         last_conclusion = "failed"
-    elif last & {"passed", "retried"}:
+    elif newest_results & {"passed", "retried"}:
         last_conclusion = "passed"
 
     failures = sorted(

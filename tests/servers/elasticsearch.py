@@ -88,7 +88,7 @@ class Node(Server):
         return f"http://{HOST}:{self.http.number}"
 
     def join(self, settings: Mapping[str, object], cluster_size: int) -> None:
-        """Form a cluster of `nodes` nodes from the next start on."""
+        """Form a cluster of `cluster_size` nodes from the next start on."""
         self._settings.update(settings)
         self.cluster_size = cluster_size
 

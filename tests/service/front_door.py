@@ -163,7 +163,7 @@ class FrontDoor:
             return Answer(response.status, response.headers, await response.read())
 
     async def walk(self, target: str, member: str, relation: str = "next") -> list[list[Any]]:
-        """Yield the rows of each page, starting at this target and going in this direction."""
+        """Return the rows of each page, starting at this target and going in this direction."""
         pages = []
         following: str | None = target
         while following is not None:

@@ -10,9 +10,7 @@ from aiohttp.web import BaseRequest
 
 from service.middleware.unparsed_requests import DIRECT_READS, Target
 from tests.builders import load_names
-from tests.service.front_door import (
-    FrontDoor,
-)
+from tests.service.front_door import FrontDoor
 from tests.service.wire import Wire
 
 

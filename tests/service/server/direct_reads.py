@@ -6,9 +6,7 @@ import pytest
 
 from indexing.identifiers import derive_test_id
 from tests.builders import WIDGETS
-from tests.service.front_door import (
-    TESTS,
-)
+from tests.service.front_door import TESTS
 from tests.service.wire import Wire
 
 LATCH = f"{TESTS}/{derive_test_id(WIDGETS, 'latch')}"

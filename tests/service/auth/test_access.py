@@ -114,11 +114,17 @@ async def test_a_key_of_one_repository_sees_no_other(
     assert (other.status, other.body) == (404, absent.body)
     own = await shared_door.get(operations("acme", "gadgets")[operation], key=gadgets)
     assert own.body != absent.body
+    namesake = await shared_door.new_key(owner=FOREIGN.owner, repository="widgets")
+    other = await shared_door.get(operations("acme", "widgets")[operation], key=namesake)
+    assert (other.status, other.body) == (404, absent.body)
 
 
+@pytest.mark.parametrize("repository", [None, "WIDGETS"])
 @pytest.mark.parametrize("operation", NAMES)
-async def test_names_match_without_regard_to_case(shared_door: FrontDoor, operation: str) -> None:
-    key = await shared_door.new_key(owner="AcMe", repository="WIDGETS")
+async def test_names_match_without_regard_to_case(
+    shared_door: FrontDoor, operation: str, repository: str | None
+) -> None:
+    key = await shared_door.new_key(owner="AcMe", repository=repository)
     plain = await shared_door.get(operations()[operation])
     shouted = await shared_door.get(operations("ACME", "Widgets")[operation], key=key)
     assert (shouted.status, shouted.body) == (plain.status, plain.body)

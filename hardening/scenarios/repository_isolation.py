@@ -34,6 +34,7 @@ NAMES = (
     "a/b_c",
     "acme/widgets",
     "acme/gadgets",
+    "umbrella/widgets",
 )
 # Operations whose path contains the id of a resource in the repository.
 _BY_ID = frozenset(

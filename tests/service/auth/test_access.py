@@ -92,6 +92,17 @@ async def test_a_key_works_until_the_moment_it_expires(shared_door: FrontDoor) -
     assert (await shared_door.get(LOGS, key=key)).status == 403
 
 
+async def test_a_mistyped_key_is_not_looked_up(
+    embedded: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: bytes) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(embedded.reader, "find_key", fail)
+    last = "0" if embedded.key[-1] != "0" else "1"
+    assert (await embedded.get(LOGS, key=embedded.key[:-1] + last)).status == 403
+
+
 @pytest.mark.parametrize("operation", NAMES)
 async def test_absent_and_foreign_repositories_answer_alike_to_the_byte(
     shared_door: FrontDoor, operation: str

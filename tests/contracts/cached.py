@@ -9,10 +9,10 @@ a body lacks are those of the store's answer.
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -42,6 +42,8 @@ from service.config.settings import Settings
 from service.http.operations import Operation
 from service.pagination.sort_keys import IdentityPlace
 
+T = TypeVar("T")
+
 
 class CachedStore(InvalidatingStore):
     """Returns the answers of the store, after asserting that the cache returns the same."""
@@ -59,27 +61,34 @@ class CachedStore(InvalidatingStore):
         async def ask() -> ApplicationKey | None:
             return await (await self._readers.open(Operation.TEST, digest, None)).find_key(digest)
 
-        first, again = await ask(), await ask()
-        assert first == again == await self._store.find_key(digest)
-        return again
+        kept = await _ask_twice(ask)
+        assert kept == await self._store.find_key(digest)
+        return kept
 
     async def get_key(self, key_id: str) -> ApplicationKey | None:
-        for _ in range(2):
-            found = await (await self._readers.open(Operation.TEST, None, None)).get_key(key_id)
-        return found
+        async def ask() -> ApplicationKey | None:
+            return await (await self._readers.open(Operation.TEST, None, None)).get_key(key_id)
+
+        kept = await _ask_twice(ask)
+        assert kept == await self._store.get_key(key_id)
+        return kept
 
     async def find_repository(self, name: RepositoryName) -> Repository | None:
-        for _ in range(2):
+        async def ask() -> RepositoryName | None:
             reader = await self._readers.open(Operation.SEARCH, None, name)
-            kept = await reader.find_repository(name)
+            return await reader.find_repository(name)
+
+        kept = await _ask_twice(ask)
         stored = await self._store.find_repository(name)
         assert kept == (stored and stored.name)
         return stored
 
     async def get_test(self, repository: RepositoryName, test_id: uuid.UUID) -> TestDetail | None:
-        for _ in range(2):
+        async def ask() -> Answer | None:
             reader = await self._readers.open(Operation.TEST, None, repository, str(test_id))
-            kept = await reader.get_test(repository, test_id)
+            return await reader.get_test(repository, test_id)
+
+        kept = await _ask_twice(ask)
         stored = await self._store.get_test(repository, test_id)
         assert stored == (None if kept is None else _detail_of(orjson.loads(kept.body)))
         return stored
@@ -88,9 +97,12 @@ class CachedStore(InvalidatingStore):
         self, query: TestQuery, anchor: Anchor[IdentityKey], limit: int
     ) -> Page[TestIdentity]:
         place: Anchor[IdentityPlace] = Anchor(anchor.key, anchor.backward)
-        for _ in range(2):
+
+        async def ask() -> Answer:
             reader = await self._readers.open(Operation.SEARCH, None, query.repository)
-            kept = await reader.search_tests(query, place, limit)
+            return await reader.search_tests(query, place, limit)
+
+        kept = await _ask_twice(ask)
         # Response bodies do not contain the counts.
         stored = await self._store.search_tests(query, anchor, limit)
         shown = [_names_of(row) for row in _rows(kept, "tests")]
@@ -107,9 +119,11 @@ class CachedStore(InvalidatingStore):
     async def list_quarantines(
         self, query: QuarantineQuery, anchor: Anchor[QuarantineKey], limit: int | None
     ) -> Page[Quarantine]:
-        for _ in range(2):
+        async def ask() -> Answer:
             reader = await self._readers.open(Operation.QUARANTINES, None, query.repository)
-            kept = await reader.list_quarantines(query, anchor, limit)
+            return await reader.list_quarantines(query, anchor, limit)
+
+        kept = await _ask_twice(ask)
         stored = await self._store.list_quarantines(query, anchor, limit)
         shown = zip(_rows(kept, "quarantined_tests"), stored.rows, strict=True)
         rows = tuple(_quarantine_of(row, quarantine) for row, quarantine in shown)
@@ -119,10 +133,12 @@ class CachedStore(InvalidatingStore):
     async def get_quarantine(
         self, repository: RepositoryName, quarantine_id: uuid.UUID, now: datetime
     ) -> Quarantine | None:
-        for _ in range(2):
+        async def ask() -> Answer | None:
             item = str(quarantine_id)
             reader = await self._readers.open(Operation.QUARANTINE, None, repository, item)
-            kept = await reader.get_quarantine(repository, quarantine_id, now)
+            return await reader.get_quarantine(repository, quarantine_id, now)
+
+        kept = await _ask_twice(ask)
         stored = await self._store.get_quarantine(repository, quarantine_id, now)
         if stored is None:
             assert kept is None
@@ -141,6 +157,13 @@ async def cached(store: Store, redis_url: str | None = None) -> AsyncIterator[Ca
         yield opened
     finally:
         await opened.close()
+
+
+async def _ask_twice(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask the cache, and again when it holds the answer; assert that both answers are equal."""
+    first, again = await ask(), await ask()
+    assert first == again
+    return again
 
 
 def _rows(answer: Answer, member: str) -> list[dict[str, Any]]:

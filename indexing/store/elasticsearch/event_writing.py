@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.models.events import StoredEvent
@@ -220,22 +220,22 @@ def _place_of(cluster: Cluster, event: StoredEvent) -> Place:
 
 def _operation_of(cluster: Cluster, epoch: int, event: StoredEvent, stamp: int) -> Operation:
     place = _place_of(cluster, event)
-    return Operation(
-        "create",
-        place.index,
-        place.id,
-        place.routing,
-        {
-            "repository_id": place.routing,
-            TIME: to_microseconds(event.key.received_at),
-            "id": event.key.id,
-            "type": event.type,
-            "pull_request": event.pull_request,
-            "base_ref": event.base_ref,
-            "trigger": event.searchable_trigger,
-            "outcome": event.outcome.value,
-            "epoch": epoch,
-            "body": event.body.decode(),
-            STAMP: stamp,
-        },
-    )
+    document = make_document(event, epoch, stamp)
+    return Operation("create", place.index, place.id, place.routing, document)
+
+
+def make_document(event: StoredEvent, epoch: int, stamp: int) -> dict[str, Any]:
+    """Return the document of an event; `epoch` is that of the retention, `stamp` its arrival."""
+    return {
+        "repository_id": routing_of(event.repository),
+        TIME: to_microseconds(event.key.received_at),
+        "id": event.key.id,
+        "type": event.type,
+        "pull_request": event.pull_request,
+        "base_ref": event.base_ref,
+        "trigger": event.searchable_trigger,
+        "outcome": event.outcome.value,
+        "epoch": epoch,
+        "body": event.body.decode(),
+        STAMP: stamp,
+    }

@@ -202,6 +202,32 @@ async def test_a_list_of_any_target_is_walked_by_its_links(
     assert found == [*names, *reversed(names)]
 
 
+async def test_names_that_a_cursor_has_room_for_are_walked_with_the_longest_target(
+    door: FrontDoor,
+) -> None:
+    names = [f"{'long' * 100}.{number}" for number in range(3)]
+    await load_names(door.store, names)
+    target = f"{SEARCH}?per_page=1&sort=test_name&direction=asc&test_name=*"
+    while (left := 8_000 - len(target)) > 260:
+        target += f"&job_name_exclude={'x' * 200}"
+    url = f"{target}&job_name_exclude={'x' * (left - len('&job_name_exclude='))}"
+    assert len(url) == 8_000
+    found = []
+    while url:
+        answer = await door.get(url)
+        assert answer.status == 200, answer.body
+        found += [row["test_name"] for row in answer.json["tests"]]
+        url = answer.links.get("next", "")
+    assert found == names
+
+
+async def test_a_link_that_is_too_long_with_the_public_url_is_refused(tmp_path: Path) -> None:
+    public_url = f"https://ci.example/{'p' * 200}"
+    async for door in open_door(Settings(data_dir=tmp_path, public_url=public_url)):
+        assert (await door.get(search_of(7_500))).status == 200
+        assert (await door.get(search_of(8_000))).status == 414
+
+
 async def test_executions_of_the_longest_target_are_walked(door: FrontDoor) -> None:
     for number in range(3):
         run = make_run(f"{number}", commit=f"c{number}")
@@ -263,3 +289,6 @@ async def test_what_grows_too_long_when_it_is_encoded_is_refused(door: FrontDoor
     assert len(raw) < 8_000
     answer = await door.get(raw)
     assert answer.status == 414
+    little = search_of(7_990, "<" * 6)
+    assert len(little) + 2 * 6 == 8_002
+    assert (await door.get(little)).status == 414

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.auth.code_host import client
+from service.auth.code_host import access, client
 from service.auth.code_host.access import (
     MAX_CONCURRENT_UNKNOWN,
     MAX_CONSECUTIVE_FAILURES,
@@ -17,12 +17,14 @@ from service.auth.code_host.access import (
 from service.auth.code_host.client import TOTAL_SECONDS
 from service.auth.code_host.decisions import GRANT_LIFETIME
 from service.config.settings import LogFormat, LogLevel, Settings
+from service.context import CONTEXT
 from service.logs import configure_logging
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after
 from tests.service.auth.code_host.tokens import GOOD, TOKEN, status
 from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, TESTS, FrontDoor, operations
 from tests.source_host import Saying, SourceHost
+from tests.waiting import until
 
 NAMES = tuple(operations())
 REPOSITORIES = "/v1/ci/acme/repositories"
@@ -278,6 +280,26 @@ async def test_the_host_times_out_before_the_client_does(
     assert len(host.asked) == asked
 
 
+async def test_only_failures_in_a_row_stop_requests_to_the_host(
+    door: FrontDoor, host: SourceHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_silent(*, silent: bool) -> None:
+        host.is_silent = silent
+        # On a busy machine, even an answer takes time.
+        monkeypatch.setattr(client, "TOTAL_SECONDS", 0.2 if silent else 60.0)
+
+    be_silent(silent=True)
+    for number in range(MAX_CONSECUTIVE_FAILURES - 1):
+        assert await status(door, f"made-up-{number}") == 503
+    be_silent(silent=False)
+    assert await status(door) == 200
+    be_silent(silent=True)
+    assert await status(door, "made-up-again") == 503
+    asked = len(host.asked)
+    assert await status(door, "made-up-at-last") == 503
+    assert len(host.asked) == asked + 1
+
+
 async def test_equal_checks_share_one_request_to_the_host(
     door: FrontDoor, host: SourceHost
 ) -> None:
@@ -292,6 +314,25 @@ async def test_equal_checks_share_one_request_to_the_host(
     assert {(await each).status for each in same} == {200}
     assert {(await each).status for each in others} == {422}
     assert len(host.asked) == 1
+
+
+async def test_made_up_tokens_that_wait_are_limited(
+    door: FrontDoor, host: SourceHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "TOTAL_SECONDS", 60.0)
+    monkeypatch.setattr(access, "SLOT_SECONDS", 60.0)
+    code_host = door.app[CONTEXT].code_host
+    assert code_host is not None
+    host.open.clear()
+    numbers = range(MAX_WAITING_UNKNOWN)
+    flood = [asyncio.create_task(status(door, f"made-up-{number}")) for number in numbers]
+    await until(lambda: code_host._waiting == MAX_WAITING_UNKNOWN)
+    more = asyncio.create_task(status(door, "made-up-more"))
+    await until(lambda: more.done() or code_host._waiting > MAX_WAITING_UNKNOWN)
+    host.open.set()
+    assert code_host._waiting <= MAX_WAITING_UNKNOWN
+    assert await more == 503
+    assert {await each for each in flood} == {403}
 
 
 @pytest.mark.slow

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis as Client
 
+from indexing import lru
 from service.config.settings import Settings
 from service.handlers import event_stream
+from service.middleware import rate_counters, rate_limit
 from service.streaming import lasting_access
 from tests.servers.redis import Redis
 from tests.service.conftest import open_door
@@ -51,6 +53,34 @@ async def test_a_credential_has_its_requests_and_no_more(limited: FrontDoor, nam
     assert refused.headers["Content-Type"] == "application/problem+json"
     assert 0 < int(refused.headers["Retry-After"]) <= 86_400
     assert refused.headers["RateLimit-Policy"] == f'"credential";q={QUOTA};w=86400'
+
+
+class Clock:
+    """Both clocks of the counters, which stand still until a test sets them."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def time(self) -> float:
+        return self.seconds
+
+
+async def test_a_window_ends_a_day_after_its_first_request(
+    limited: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    for module in (rate_counters, rate_limit, lru):
+        monkeypatch.setattr(module, "time", clock)
+    assert left(await limited.get(LOGS)) == 4
+    clock.seconds += 86_399.9
+    last = await limited.get(LOGS)
+    assert last.headers["RateLimit"] == '"credential";r=3;t=1'
+    clock.seconds += 0.1
+    following = await limited.get(LOGS)
+    assert following.headers["RateLimit"] == '"credential";r=4;t=86400'
 
 
 async def test_every_credential_has_its_own(limited: FrontDoor) -> None:

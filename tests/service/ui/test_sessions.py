@@ -22,7 +22,7 @@ from service.schemas.responses import TestMetricsAnswer
 from service.ui.links import make_link
 from tests.builders import NOON, WIDGETS
 from tests.service.conftest import open_door
-from tests.service.front_door import QUARANTINES, FrontDoor
+from tests.service.front_door import LOGS, QUARANTINES, FrontDoor
 from tests.service.ui.client import Client
 from tests.service.ui.shown import FLAKY, load_shown, page_of
 
@@ -38,6 +38,17 @@ async def client(door: FrontDoor) -> Client:
 async def is_quarantined(door: FrontDoor) -> bool:
     query = QuarantineQuery(WIDGETS, door.clock.now)
     return bool((await door.reader.list_quarantines(query, Anchor(), None)).rows)
+
+
+async def test_a_page_counts_as_one_request_of_the_key(stack: Settings) -> None:
+    async for door in open_door(replace(stack, rate_limit="100/day")):
+        door.client.cookie_jar.clear()
+        client = Client(door)
+        await client.sign_in()
+        answers = [await client.get("/ui/"), await client.get("/ui/"), await door.get(LOGS)]
+        assert [answer.status for answer in answers] == [200, 200, 200]
+        left = [int(answer.headers["RateLimit"].split(";")[1][2:]) for answer in answers]
+        assert left == [left[0], left[0] - 1, left[0] - 2]
 
 
 async def test_a_session_begins_with_a_valid_key_alone_and_does_not_hold_it(

@@ -44,6 +44,7 @@ def test_a_run_is_due_at_its_time_of_day(now: datetime, due: datetime) -> None:
 
 
 def test_a_day_has_one_run() -> None:
+    assert step(begun(DUE).ended(DUE + HOUR, 1, 2), DUE + HOUR) is NextStep.REST
     ended = begun(DUE + MINUTE).ended(DUE + HOUR, 1, 2)
     assert step(ended, DUE + HOUR) is NextStep.REST
     assert step(ended, DUE + DAY - MINUTE) is NextStep.REST
@@ -60,6 +61,7 @@ def test_a_store_without_a_record_waits_for_the_time_of_day() -> None:
     assert step(None, began, watching_since=began) is NextStep.REST
     assert step(None, DUE + DAY - MINUTE, watching_since=began) is NextStep.REST
     assert step(None, DUE + DAY, watching_since=began) is NextStep.BEGIN
+    assert step(None, DUE + MINUTE, watching_since=DUE) is NextStep.BEGIN
 
 
 def test_a_run_that_is_alive_is_left_alone() -> None:
@@ -69,6 +71,11 @@ def test_a_run_that_is_alive_is_left_alone() -> None:
     assert step(run, DUE + 41 * MINUTE) is NextStep.WATCH
     # Even on the next day.
     assert step(run.renewed(DUE + DAY), DUE + DAY + MINUTE) is NextStep.WATCH
+
+
+def test_a_run_that_seems_alive_long_from_now_is_not() -> None:
+    assert step(begun(DUE + ABANDONED_AFTER - MINUTE), DUE) is NextStep.WATCH
+    assert step(begun(DUE + ABANDONED_AFTER), DUE) is NextStep.BEGIN
 
 
 def test_a_killed_run_is_resumed_within_an_hour() -> None:

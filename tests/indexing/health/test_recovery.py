@@ -84,6 +84,16 @@ def test_it_is_that_of_each_execution_on_a_covered_branch(
     assert (recovery.has_failed, recovery.is_recovered) == expected
 
 
+def test_what_finishes_as_the_quarantine_begins_counts() -> None:
+    passed = [seen(5, commit=number) for number in range(RECOVERY_VERDICTS)]
+    evidence = collect_evidence(passed).values()
+    assert Recovery().merge(evidence, 5).is_recovered
+    assert not Recovery().merge(evidence, 6).is_recovered
+    evidence = collect_evidence([seen(5, FAILED)]).values()
+    assert Recovery().merge(evidence, 5).has_failed
+    assert not Recovery().merge(evidence, 6).has_failed
+
+
 @given(executions, patterns, st.integers(0, 9))
 def test_it_is_the_same_by_the_times_of_verdicts(
     found: list[Seen], pattern: str | None, since: int

@@ -167,6 +167,12 @@ def test_the_window_holds_exactly_thirty_whole_days() -> None:
     judged = judge([older, seen("P", midnight)], flaky_detection=True)
     assert judged.health.failure_ratio == 0
     assert counts_of(judged) == {UNIT: 1}
+    # It ends with the newest execution in any job.
+    earlier = seen("P", midnight - timedelta(days=5), job=SMOKE)
+    oldest = seen("F", midnight - timedelta(days=29, microseconds=1), commit="c1", job=SMOKE)
+    judged = judge([oldest, earlier, seen("P", midnight)], flaky_detection=True)
+    assert judged.health.failure_ratio == 0
+    assert counts_of(judged) == {UNIT: 1, SMOKE: 1}
 
 
 def test_the_window_of_the_year_1_is_no_error() -> None:

@@ -27,6 +27,7 @@ _UNAVAILABLE: Final = frozenset(
 )
 
 _ACCESS: Final = ": this user has to be able to read and write that file, and others beside it"
+# What to look at, where SQLite's own words do not say it.
 _HINTS: Final = {
     sqlite3.SQLITE_CANTOPEN: _ACCESS,
     sqlite3.SQLITE_READONLY: _ACCESS,
@@ -41,16 +42,11 @@ def translated_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        kind = StoreUnavailableError if code in _UNAVAILABLE else StoreError
-        raise kind(f"the store {path} failed: {error}{_hint(error)}") from error
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        kind = StoreUnavailableError if code & 0xFF in _UNAVAILABLE else StoreError
+        raise kind(f"the store {path} failed: {error}{_HINTS.get(code, '')}") from error
     except OSError as error:
         raise StoreUnavailableError(f"the store {path} failed: {error.strerror}") from error
-
-
-def _hint(error: sqlite3.Error) -> str:
-    """Return what to look at, where SQLite's own words do not say it."""
-    return _HINTS.get(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR), "")
 
 
 def make_folder_of(path: Path) -> None:

@@ -18,6 +18,7 @@ from indexing.models.listed_repositories import (
 from indexing.models.paging import Anchor, Page
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
+from indexing.store.elasticsearch.client.paging import page_of_read
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -64,10 +65,8 @@ async def _page_by_name(
     )
     hits, *others = [answer["hits"]["hits"] for answer in answers]
     rows = await _with_health(cluster, [repository_of(hit["_source"]) for hit in hits[:limit]])
-    goes_on, lies_behind = len(hits) > limit, any(others)
-    if anchor.backward:
-        return Page(tuple(reversed(rows)), has_previous=goes_on, has_next=lies_behind)
-    return Page(tuple(rows), has_previous=lies_behind, has_next=goes_on)
+    goes_on = len(hits) > limit
+    return page_of_read(rows, backward=anchor.backward, goes_on=goes_on, behind=any(others))
 
 
 def _body(query: RepositoryQuery, *, backward: bool, size: int) -> dict[str, Any]:
@@ -103,10 +102,10 @@ async def _page_by_health(
         beyond = list(filter(is_beyond, rows))
         lies_behind |= len(beyond) < len(rows)
         nearest = choose(limit + 1, [*nearest, *beyond], key=place)
-    kept, goes_on = tuple(nearest[:limit]), len(nearest) > limit
-    if anchor.backward:
-        return Page(tuple(reversed(kept)), has_previous=goes_on, has_next=lies_behind)
-    return Page(kept, has_previous=lies_behind, has_next=goes_on)
+    goes_on = len(nearest) > limit
+    return page_of_read(
+        nearest[:limit], backward=anchor.backward, goes_on=goes_on, behind=lies_behind
+    )
 
 
 async def _read_all(

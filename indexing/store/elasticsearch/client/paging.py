@@ -171,15 +171,22 @@ async def read_page(
             is_second_read = True
         parts = _after(parts, hits, size)
     goes_on = wanted is not None and len(found) >= wanted
-    found = found[:limit]
     behind = there
     if beside is not None and not there:
         # The anchor row has moved or is deleted, so it does not show whether rows lie behind it.
         behind = await _lies_behind(connection, rows, beside, backward, keep, spare)
+    page = page_of_read(found[:limit], backward=backward, goes_on=goes_on, behind=behind)
+    return page, there
+
+
+def page_of_read(rows: Sequence[R], *, backward: bool, goes_on: bool, behind: bool) -> Page[R]:
+    """Return the page of rows in the order in which they were read from its anchor on.
+
+    `goes_on` if more rows follow in that direction, `behind` if some lie in the other one.
+    """
     if backward:
-        found.reverse()
-        return Page(tuple(found), has_previous=goes_on, has_next=behind), there
-    return Page(tuple(found), has_previous=behind, has_next=goes_on), there
+        return Page(tuple(reversed(rows)), has_previous=goes_on, has_next=behind)
+    return Page(tuple(rows), has_previous=behind, has_next=goes_on)
 
 
 async def _search(

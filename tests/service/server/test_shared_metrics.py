@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import http.client
 import os
-import resource
 import signal
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from service.auth.api_keys import make_key
 from service.server.shared_folder import NoFolderError, shared_folder
 from service.server.shared_metrics import SPACE, drop_gauges, make_files
 from tests.builders import NOON, WIDGETS
+from tests.full_disk import limit_of_files
 from tests.service.front_door import operations
 from tests.service.processes import TIMEOUT, Service, Start, port_of
 
@@ -85,20 +84,6 @@ class Workers:
         """Kill a worker, and wait for the next."""
         os.kill(self.pids.pop(0), signal.SIGKILL)
         self.pids.append(self.service.next_line("listening")["pid"])
-
-
-@contextmanager
-def limit_of_files(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond so many bytes: as on a full disk, writes fail."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # Otherwise the signal of the limit ends the process; the error comes after it.
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.fixture

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import resource
-import signal
 from pathlib import Path
 
 import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.store import open_store
+from tests.full_disk import limit_of_files
 
 
 async def test_a_store_cannot_be_opened_on_a_full_disk(tmp_path: Path) -> None:
     await (await open_store(tmp_path)).close()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # Otherwise the signal of the limit ends the process; the error comes after it.
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    # No file can grow beyond this, so SQLite cannot make its file of shared memory.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
-    try:
-        with pytest.raises(StoreUnavailableError, match=r"mergewatch\.db failed: .*full"):
-            await open_store(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
+    # SQLite cannot make its file of shared memory.
+    with (
+        limit_of_files(1024),
+        pytest.raises(StoreUnavailableError, match=r"mergewatch\.db failed: .*full"),
+    ):
+        await open_store(tmp_path)
     await (await open_store(tmp_path)).close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from indexing.store import open_store
 from indexing.store.sqlite.schema import ensure_schema
+from tests.full_disk import limit_of_files
 from tests.indexing.store.sqlite.versions import Sample, dump_of, load_sample, version_of
 from tests.service.processes import TIMEOUT
 
@@ -105,16 +105,14 @@ async def test_jobs_without_a_row_are_counted(sample: Sample, tmp_path: Path) ->
 def test_a_full_disk_is_reported_and_changes_nothing(sample: Sample, tmp_path: Path) -> None:
     path = sample.unpack(tmp_path)
     before = dump_of(path)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         # So that the transaction is written before it ends.
         connection.execute("PRAGMA cache_size = 10")
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-        try:
-            with pytest.raises(sqlite3.OperationalError, match="disk"):
-                ensure_schema(connection)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with (
+            limit_of_files(100_000),
+            pytest.raises(sqlite3.OperationalError, match="disk"),
+        ):
+            ensure_schema(connection)
     assert version_of(path) == sample.version
     assert dump_of(path) == before
 

@@ -177,6 +177,15 @@ def search_of(size: int, name: str = "*", sort: str = "test_name") -> str:
     return f"{target}&job_name={'j' * (left - len('&job_name='))}"
 
 
+def lengthen(target: str, field: str) -> str:
+    """Return the target with that field again and again, up to the longest that is accepted."""
+    while (left := 8_000 - len(target)) > 260:
+        target += f"&{field}={'x' * 200}"
+    target += f"&{field}={'x' * (left - len(f'&{field}='))}"
+    assert len(target) == 8_000
+    return target
+
+
 # Four links need more than one header, or exceed what a client accepts for all headers.
 @pytest.mark.parametrize(
     ("size", "sort"),
@@ -208,17 +217,8 @@ async def test_names_that_a_cursor_has_room_for_are_walked_with_the_longest_targ
     names = [f"{'long' * 100}.{number}" for number in range(3)]
     await load_names(door.store, names)
     target = f"{SEARCH}?per_page=1&sort=test_name&direction=asc&test_name=*"
-    while (left := 8_000 - len(target)) > 260:
-        target += f"&job_name_exclude={'x' * 200}"
-    url = f"{target}&job_name_exclude={'x' * (left - len('&job_name_exclude='))}"
-    assert len(url) == 8_000
-    found = []
-    while url:
-        answer = await door.get(url)
-        assert answer.status == 200, answer.body
-        found += [row["test_name"] for row in answer.json["tests"]]
-        url = answer.links.get("next", "")
-    assert found == names
+    pages = await door.walk(lengthen(target, "job_name_exclude"), "tests")
+    assert [row["test_name"] for page in pages for row in page] == names
 
 
 async def test_a_link_that_is_too_long_with_the_public_url_is_refused(tmp_path: Path) -> None:
@@ -235,17 +235,8 @@ async def test_executions_of_the_longest_target_are_walked(door: FrontDoor) -> N
         await door.store.write_results(WIDGETS, {run: executions})
     await door.store.refresh_tests(NOON)
     target = f"{TESTS}/{derive_test_id(WIDGETS, 't')}/executions?per_page=1&branch=main"
-    while (left := 8_000 - len(target)) > 260:
-        target += f"&branch={'x' * 200}"
-    url = f"{target}&branch={'x' * (left - len('&branch='))}"
-    assert len(url) == 8_000
-    found = []
-    while url:
-        answer = await door.get(url)
-        assert answer.status == 200, answer.body
-        found += [row["run_id"] for row in answer.json["executions"]]
-        url = answer.links.get("next", "")
-    assert found == ["0", "1", "2"]
+    pages = await door.walk(lengthen(target, "branch"), "executions")
+    assert [row["run_id"] for page in pages for row in page] == ["0", "1", "2"]
 
 
 async def test_the_links_of_the_longest_target_fit_common_clients(door: FrontDoor) -> None:

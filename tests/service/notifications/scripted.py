@@ -51,6 +51,21 @@ class Scripted:
         return [orjson.loads(each.body)["data"]["test_name"] for each in self.taken]
 
 
+@dataclass
+class Slow(Scripted):
+    """Receivers of which one does not respond, until `released` is set."""
+
+    slow: Webhook | None = None
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    receivers: list[uuid.UUID] = field(default_factory=list)
+
+    async def send(self, webhook: Webhook, message: Message, now: datetime) -> Attempt:
+        self.receivers.append(webhook.id)
+        if webhook == self.slow:
+            await self.released.wait()
+        return await super().send(webhook, message, now)
+
+
 async def add_webhook(
     store: Store,
     style: WebhookFormat = WebhookFormat.STANDARD,

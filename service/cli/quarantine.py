@@ -32,7 +32,7 @@ from service.cli.parameters import (
     STORED_NAME,
     repository_option,
 )
-from service.cli.running import with_existing_store, with_store
+from service.cli.running import require_repository, with_existing_store, with_store
 
 
 @click.group()
@@ -147,14 +147,9 @@ def remove(
 
 
 async def _read_all(store: Store, *, repository: RepositoryName) -> tuple[Quarantine, ...]:
-    await _require_known(store, repository)
+    await require_repository(store, repository)
     page = await store.list_quarantines(QuarantineQuery(repository, utc_now()), Anchor(), None)
     return page.rows
-
-
-async def _require_known(store: Store, repository: RepositoryName) -> None:
-    if await store.find_repository(repository) is None:
-        raise click.ClickException(f"the repository {repository} is not known")
 
 
 @quarantine.command()
@@ -164,7 +159,7 @@ def changes(repository: RepositoryName, limit: int) -> None:
     """List who added, changed and ended quarantines, newest first."""
 
     async def read(store: Store) -> tuple[QuarantineChange, ...]:
-        await _require_known(store, repository)
+        await require_repository(store, repository)
         page = await store.list_quarantine_changes(repository, utc_now(), Anchor(), limit)
         return page.rows
 

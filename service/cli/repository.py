@@ -20,7 +20,7 @@ from indexing.store.interface import Store
 from service.cli.output import counted, judging_steps, print_table, progress_meters, visible
 from service.cli.parameters import REPOSITORY, STORED_NAME
 from service.cli.remote.repositories import health
-from service.cli.running import with_existing_store, with_store
+from service.cli.running import require_repository, with_existing_store, with_store
 from service.config.settings import load_settings
 
 _SWITCH = click.Choice(["on", "off"])
@@ -116,10 +116,7 @@ def set_repository(
 @_argument
 def show(name: RepositoryName) -> None:
     """Show the settings of a repository."""
-    found = with_existing_store(lambda store: store.find_repository(name))
-    if found is None:
-        raise click.ClickException(f"the repository {name} is not known")
-    _show(found)
+    _show(with_existing_store(lambda store: require_repository(store, name)))
 
 
 @repository.command("list")

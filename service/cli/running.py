@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import click
 
+from indexing.models.repositories import Repository
+from indexing.names import RepositoryName
 from indexing.store import StoreVersions, find_versions, open_store
 from indexing.store.interface import Store
 from service.cache.invalidation import InvalidatingStore
@@ -80,3 +82,16 @@ def require_store(settings: Settings) -> StoreVersions:
             where = f"Elasticsearch has no store with the prefix {settings.elasticsearch_prefix}"
         raise click.ClickException(f"{where}; `mergewatch index create` creates it")
     return versions
+
+
+async def require_repository(store: Store, name: RepositoryName) -> Repository:
+    """Return a repository; fail if it is not known, because its name may be mistyped.
+
+    Raises:
+        click.ClickException: the repository is not known.
+        StoreError: the store cannot be read.
+    """
+    found = await store.find_repository(name)
+    if found is None:
+        raise click.ClickException(f"the repository {name} is not known")
+    return found

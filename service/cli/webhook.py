@@ -14,7 +14,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from service.cli.output import counted, format_moment, print_table
 from service.cli.parameters import REPOSITORY, SECRET, WEBHOOK_URL, repository_option
-from service.cli.running import with_existing_store, with_store
+from service.cli.running import require_repository, with_existing_store, with_store
 from service.config.reach import Reach
 from service.config.settings import load_settings
 from service.notifications.registration import host_of
@@ -67,6 +67,8 @@ def list_webhooks(repository: RepositoryName | None) -> None:
 
     async def read(store: Store) -> list[tuple[Webhook, OutboxCount]]:
         found = await store.list_webhooks(repository)
+        if repository is not None and not found:
+            await require_repository(store, repository)
         return [(each, await store.count_outbox(each.id)) for each in found]
 
     print_table(

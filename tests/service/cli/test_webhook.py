@@ -77,6 +77,9 @@ def test_a_webhook_is_added_listed_and_removed(command: Command, files: Path) ->
     command("webhook", "remove", *here, first)
     assert first not in command("webhook", "list", *here).output
     assert second in command("webhook", "list", *here).output
+    command("webhook", "remove", *here, second)
+    assert len(command("webhook", "list", *here).output.splitlines()) == 1
+    assert "acme/gadgets is not known" in command("webhook", "list", *elsewhere, code=1).stderr
 
 
 def test_dead_letters_wait_again(command: Command, files: Path) -> None:

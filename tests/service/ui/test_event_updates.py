@@ -6,13 +6,13 @@ import asyncio
 import re
 
 import pytest
-from playwright.async_api import Locator, Route, expect
+from playwright.async_api import Browser, Locator, Route, expect
 
 from tests.builders import NOON, after, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.followed import PATIENCE, VIEW, follow, merged
 from tests.service.ui.logged import LOG, QUEUED, load_log
-from tests.service.ui.visitor import Visitor
+from tests.service.ui.visitor import Visitor, visit
 from tests.waiting import until
 
 pytestmark = [
@@ -183,6 +183,19 @@ async def test_a_selection_by_keyboard_survives_the_end_of_an_earlier_touch(
     await bars.dispatch_event("pointercancel")
     await page.keyboard.press("Shift+ArrowRight")
     await expect(page.locator("#brush-said")).to_contain_text("1 bar; Enter shows it")
+
+
+async def test_the_histogram_tells_only_what_works(
+    browser: Browser, site: FrontDoor, visitor: Visitor
+) -> None:
+    await follow(site, visitor, LOG)
+    help_text = "click a bar, or drag over several; on the keyboard, Shift and the arrows"
+    await expect(visitor.page.locator("#brush-help")).to_have_text(help_text, use_inner_text=True)
+    async with visit(browser, site, java_script_enabled=False) as other:
+        await other.sign_in()
+        await other.go(LOG)
+        shown = other.page.locator("#brush-help")
+        await expect(shown).to_have_text("click a bar", use_inner_text=True)
 
 
 async def follow_with_clock(site: FrontDoor, visitor: Visitor) -> Locator:

@@ -48,7 +48,9 @@ CASES: Final = [
         {UP: "1x40", CALLS: "0+600x40", FAILED % "unavailable": "0+1x40"}, set(), id="slow searches"
     ),
     pytest.param(
-        {UP: "1x40", CALLS: "0+905x40", FAILED % "unavailable": "0+95x40"}, set(), id="below a tenth"
+        {UP: "1x40", CALLS: "0+905x40", FAILED % "unavailable": "0+95x40"},
+        set(),
+        id="below a tenth",
     ),
     pytest.param(
         {UP: "1x40", CALLS: "0+895x40", FAILED % "unavailable": "0+105x40"},

@@ -53,8 +53,8 @@ class MemoryBackend(CacheBackend):
         return self.known_versions(namespaces)
 
     def find_versions(self, namespaces: tuple[str, ...]) -> Versions:
-        # uvloop receives requests between two rounds of callbacks: a callback may have checked
-        # before this request was sent.
+        # uvloop receives requests between the callbacks of two iterations: a callback may have
+        # checked before this request was sent.
         if not self._is_fresh_on_arrival:
             self._is_fresh = False
             self._notice_writes()
@@ -98,8 +98,8 @@ class MemoryBackend(CacheBackend):
     def _notice_writes(self) -> None:
         """Invalidate everything when any process has committed since the last check.
 
-        One check serves all requests that are handled in one round of callbacks: all of them
-        arrived before the round began.
+        One check serves all requests that are handled by the callbacks of one iteration of the
+        event loop: all of them arrived before it began.
         """
         if self._is_fresh:
             return

@@ -118,7 +118,7 @@ def takes_raw_response(request: BaseRequest) -> bool:
 
 
 class BatchedWrites:
-    """Writes the responses of one round of the event loop together.
+    """Writes the responses of one iteration of the event loop together.
 
     A write runs the kernel's code and wakes a client that waits. In a row, writes take less time
     than between the steps of other requests.

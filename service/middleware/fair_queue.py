@@ -83,7 +83,7 @@ class FairQueue:
         """Wait for a slot.
 
         Raises:
-            OverloadedError: the queue is full; raised at the next tick.
+            OverloadedError: the queue is full; raised with the next batch of refusals.
         """
         queue = self._queues.get(tenant)
         if self._is_full(len(queue or ())):

@@ -91,7 +91,7 @@ class Connection(RequestHandler):
         # The direct read in progress, and what arrived meanwhile.
         self._reading: asyncio.Task[None] | None = None
         self._waiting = b""
-        # A whole response that is written at the end of the round.
+        # A whole response that is written at the end of the iteration of the event loop.
         self._held: bytes | None = None
         # The name of the current request's head, if it arrived whole, alone, and while no other
         # request was in progress.
@@ -237,7 +237,7 @@ class Connection(RequestHandler):
             data, self._waiting = self._waiting, b""
             self._wire.resume_reading()
             # Not the short way: its check of the versions serves all requests that arrive before
-            # the next round of the event loop, and one may be sent after this callback.
+            # the next iteration of the event loop, and one may be sent after this callback.
             self._parse(data)
 
     def _hold_back(self, data: bytes) -> None:
@@ -283,7 +283,7 @@ class Connection(RequestHandler):
         super().force_close()
 
     def _write_later(self, text: bytes) -> None:
-        """Write a whole response at the end of the round, if no request waits for it."""
+        """Write a whole response at the end of the iteration, if no request waits for it."""
         self._write_held()
         self._held = text
         if self._messages:

@@ -23,10 +23,10 @@ from indexing.store.interface import Reader
 from service.streaming.event_ids import EventIds
 
 POLL_SECONDS: Final = 0.5
-# How many events are read at once, so that a burst takes several turns of the event loop.
+# How many events are read at once, so that a burst takes several iterations of the event loop.
 EVENTS_AT_ONCE: Final = 500
-# How many streams are woken in one turn of the event loop. Other requests wait while each of them
-# writes to its socket.
+# How many streams are woken in one iteration of the event loop. Other requests wait while each of
+# them writes to its socket.
 STREAMS_AT_ONCE: Final = 10
 # The pause after a read of what a stream has missed, so that other requests get half of the time.
 PAUSE_SECONDS: Final = 0.01

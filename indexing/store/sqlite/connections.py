@@ -264,11 +264,11 @@ class Connections:
 class _QuickReads:
     """Runs reads on the event loop's own connection, each within a budget of its own.
 
-    All reads of one round of the event loop share a snapshot, because to begin one and to end it
-    takes as long as a short read. It ends with a callback that is scheduled before it begins, so
+    All reads of one iteration of the event loop share a snapshot, because to begin one and to end
+    it takes as long as a short read. It ends with a callback that is scheduled before it begins, so
     whatever the event loop learns of a later commit, it learns after that callback. Only what
-    uvloop calls between two rounds may come before: it calls `OwnWrites.revision` first, which ends
-    the snapshot.
+    uvloop calls between two iterations may come before: it calls `OwnWrites.revision` first, which
+    ends the snapshot.
     """
 
     def __init__(self, path: Path) -> None:
@@ -317,12 +317,12 @@ class _QuickReads:
         self.file.check()
         if not self._is_end_scheduled:
             self._is_end_scheduled = True
-            asyncio.get_running_loop().call_soon(self._end_round)
+            asyncio.get_running_loop().call_soon(self._end_iteration)
         # The budget does not count this statement.
         sqlite3.Connection.execute(self.connection, "BEGIN")
         self.connection.set_progress_handler(self._is_spent, _STEPS_PER_CHECK)
 
-    def _end_round(self) -> None:
+    def _end_iteration(self) -> None:
         self._is_end_scheduled = False
         end_snapshot(self.connection)
 

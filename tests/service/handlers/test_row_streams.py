@@ -273,7 +273,7 @@ async def test_a_client_that_goes_away_leaves_no_stream_open(
     await arrived.wait()
     request.cancel()
     await cancelled.wait()
-    # The same turn of the event loop that cancels the read releases the stream.
+    # The same iteration of the event loop that cancels the read releases the stream.
     assert (await door.get(LOGS)).status == 200
     assert door.app[ROW_STREAMS].open == 0
 

@@ -14,7 +14,7 @@ from service.middleware.timeout import limit_time
 
 
 async def answer_late(_: web.BaseRequest) -> web.Response:
-    """Answer after the timeout, which is over with the next round of the event loop."""
+    """Answer after the timeout, which is over with the next iteration of the event loop."""
     for _round in range(10):
         await asyncio.sleep(0)
     return web.Response()

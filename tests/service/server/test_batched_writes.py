@@ -1,4 +1,4 @@
-"""Responses of one round of the event loop are written together, and none of them is lost."""
+"""Responses of one iteration of the event loop are written together, and none of them is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HINGE = f"{TESTS}/{derive_test_id(WIDGETS, 'hinge')}"
 UNKNOWN = f"{TESTS}/{derive_test_id(WIDGETS, 'unknown')}"
 
 
-async def test_all_writes_of_a_round_come_after_its_last_callback() -> None:
+async def test_all_writes_of_an_iteration_come_after_its_last_callback() -> None:
     done: list[str] = []
     writes, loop = BatchedWrites(), asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""Reads of one round of the event loop share a snapshot, and nothing else.
+"""Reads of one iteration of the event loop share a snapshot, and nothing else.
 
 A slow read has a snapshot of its own.
 """
@@ -56,7 +56,7 @@ def read_count(connection: sqlite3.Connection) -> int:
     return int(row[0])
 
 
-async def test_reads_of_one_round_see_the_same(
+async def test_reads_of_one_iteration_see_the_same(
     connections: Connections, other: sqlite3.Connection
 ) -> None:
     def read_and_let_commit(connection: sqlite3.Connection) -> int:
@@ -91,7 +91,7 @@ async def test_a_read_sees_what_was_acknowledged_before_it(
         while acknowledged < 300:
             known = acknowledged
             assert await connections.read(read_count) >= known
-            # One round in three, so that some rounds begin with a read and others with a commit.
+            # One iteration to three: some begin with a read, and others with a commit.
             for _ in range(known % 3 + 1):
                 await asyncio.sleep(0)
 
@@ -130,7 +130,7 @@ async def test_a_read_is_not_older_than_the_revision_before_it(
     assert await connections.read(read_count) == 1
 
 
-async def test_each_read_of_a_round_has_its_own_budget(connections: Connections) -> None:
+async def test_each_read_of_an_iteration_has_its_own_budget(connections: Connections) -> None:
     threads: set[int] = set()
 
     def read(connection: sqlite3.Connection) -> object:
@@ -170,7 +170,7 @@ async def test_a_cancelled_read_leaves_the_others(
     assert isinstance(results[1], asyncio.CancelledError)
 
 
-async def test_a_snapshot_does_not_outlast_its_round(
+async def test_a_snapshot_does_not_outlast_its_iteration(
     connections: Connections, other: sqlite3.Connection
 ) -> None:
     set_count(other, 1)
@@ -181,7 +181,7 @@ async def test_a_snapshot_does_not_outlast_its_round(
     assert not is_busy
 
 
-async def test_connections_are_closed_in_the_round_of_a_read(tmp_path: Path) -> None:
+async def test_connections_are_closed_in_the_iteration_of_a_read(tmp_path: Path) -> None:
     failed: list[object] = []
     # What a callback raises fails no test.
     asyncio.get_running_loop().set_exception_handler(lambda _, about: failed.append(about))

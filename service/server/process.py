@@ -205,7 +205,7 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
                 # Bodies are unpacked in `service.ingest`, within limits.
                 "auto_decompress": False,
             },
-            *_find_short_ways(app),
+            *_find_fast_paths(app),
         )
         await listener.start()
     except BaseException:
@@ -214,10 +214,10 @@ async def start(app: web.Application, sock: socket.socket) -> web.AppRunner:
     return runner
 
 
-def _find_short_ways(
+def _find_fast_paths(
     app: web.Application,
 ) -> tuple[RepeatedRequests | None, DirectReads[Any] | None]:
-    """Return the ways to answer a request without parsing it, if there are any."""
+    """Return the fast paths, which answer requests without parsing them, if they are used."""
     # The access log has a line for every request, but only parsed requests are logged.
     if logging.getLogger(ACCESS_LOGGER).isEnabledFor(logging.DEBUG):
         return None, None

@@ -93,7 +93,7 @@ class Connection(RequestHandler):
         self._waiting = b""
         # A whole response that is written at the end of the iteration of the event loop.
         self._held: bytes | None = None
-        # The name of the current request's head, if it arrived whole, alone, and while no other
+        # The digest of the current request's head, if it arrived whole, alone, and while no other
         # request was in progress.
         self._head: bytes | None = None
         # Whether the next data may begin a new head.
@@ -126,7 +126,7 @@ class Connection(RequestHandler):
         if self._reading is not None:
             self._hold_back(data)
             return
-        if not self._takes_short_way(data):
+        if not self._takes_fast_path(data):
             self._parse(data)
 
     def _parse(self, data: bytes) -> None:
@@ -145,7 +145,7 @@ class Connection(RequestHandler):
         elif self._limit is None:
             self._limit_to(HEAD_SECONDS)
 
-    def _takes_short_way(self, data: bytes) -> bool:
+    def _takes_fast_path(self, data: bytes) -> bool:
         """Answer a request that need not be parsed, or begin to; return whether it is one."""
         if not self._waits_for_request():
             return False
@@ -236,7 +236,7 @@ class Connection(RequestHandler):
             self._write_held()
             data, self._waiting = self._waiting, b""
             self._wire.resume_reading()
-            # Not the short way: its check of the versions serves all requests that arrive before
+            # Not the fast path: its check of the versions serves all requests that arrive before
             # the next iteration of the event loop, and one may be sent after this callback.
             self._parse(data)
 

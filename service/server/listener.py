@@ -30,14 +30,14 @@ ARRIVING_SECONDS: Final = 0.2
 
 
 class Listener(web.BaseSite):
-    """A bound socket that makes a `Connection` of each connection, with the keywords `limits`."""
+    """A bound socket that makes a `Connection` of each connection, with `options` of aiohttp."""
 
     __slots__ = (
         "_batched_writes",
         "_direct",
         "_door",
         "_lifecycle",
-        "_limits",
+        "_options",
         "_others",
         "_repeated",
         "_socket",
@@ -48,7 +48,7 @@ class Listener(web.BaseSite):
         self,
         runner: web.AppRunner,
         sock: socket.socket,
-        limits: Mapping[str, Any],
+        options: Mapping[str, Any],
         repeated: RepeatedRequests | None = None,
         direct: DirectReads[Any] | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class Listener(web.BaseSite):
         self._socket = sock
         # For draining. It is made now, because a process under load may have no descriptor left.
         self._door = sock.dup()
-        self._limits = dict(limits)
+        self._options = dict(options)
         self._repeated = repeated
         self._direct = direct
         self._batched_writes = BatchedWrites()
@@ -125,7 +125,7 @@ class Listener(web.BaseSite):
             self._repeated,
             self._direct,
             loop=loop,
-            **self._limits,
+            **self._options,
         )
 
 

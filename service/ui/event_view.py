@@ -78,7 +78,7 @@ class EventView:
         filters = list(dict.fromkeys(map(_normalize, only(pairs, FILTERS))))
         if len(write_pairs(filters)) > MAX_FILTERS_LENGTH:
             raise Problem(414, f"the filters take at most {MAX_FILTERS_LENGTH} characters")
-        start, end = read_moment(first_of(pairs, FROM)), read_moment(first_of(pairs, TO))
+        start, end = (normalize_moment(first_of(pairs, name)) for name in (FROM, TO))
         last = first_of(pairs, _LAST)
         around = (first_of(pairs, _AROUND[0]), first_of(pairs, _AROUND[1]))
         is_part = bool(start or end) and all(around)
@@ -212,8 +212,8 @@ def _read_number(text: str) -> str | None:
     return str(int(digits)) if digits.isascii() and digits.isdigit() else None
 
 
-def read_moment(text: str) -> str:
-    """Convert a time that a user wrote to the format of the API, in UTC.
+def normalize_moment(text: str) -> str:
+    """Convert a time that a user wrote to the format of the API, in UTC; `now` becomes no bound.
 
     Any other text is returned as it is, for the API to refuse.
     """
@@ -232,7 +232,7 @@ def explain_error(error: FieldError, written: str) -> str:
         return "must be the number of a pull request, such as 17"
     if error.field in (FROM, TO):
         try:
-            parse_timestamp(read_moment(written))
+            parse_timestamp(normalize_moment(written))
         except InvalidValueError:
             return "must be a date or a time in UTC, such as 2026-09-01 or 2026-09-01 14:30"
     # The page has no field of that name.

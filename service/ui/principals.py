@@ -16,7 +16,7 @@ from service.ui.session import Session
 from service.ui.token_sessions import SignedToken, TokenSessions
 
 
-async def find_of_key(request: web.Request, key_id: str) -> Principal | None:
+async def find_of_key_id(request: web.Request, key_id: str) -> Principal | None:
     """Return the principal of the key with that id; None if it is not valid."""
     context = request.app[CONTEXT]
     reader = await context.readers.open(Operation.TEST, None, None)
@@ -44,7 +44,7 @@ async def find_of_session(
         Problem: 429 if the rate limit is exceeded, 503 if the code host is unavailable.
     """
     if session.key_id is not None:
-        return await find_of_key(request, session.key_id)
+        return await find_of_key_id(request, session.key_id)
     if session.ticket is None or tokens is None:
         return None
     signed = await tokens.find(session.ticket)

@@ -25,7 +25,7 @@ from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import OldFormProblem, first, read_form
 from service.ui.links import ENDED_FIELD, LINK_FIELD, NEXT_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
-from service.ui.principals import find_of_key, find_of_token, read_repository
+from service.ui.principals import find_of_key_id, find_of_token, read_repository
 from service.ui.queries import MAX_QUERY_LENGTH, write_pairs
 from service.ui.token_sessions import SignedToken
 
@@ -80,7 +80,7 @@ async def show_form(page: PageContext) -> web.StreamResponse:
         # The browser would drop the session, and the link would be used up.
         return await _show(page, wrong=_BAD_TRANSPORT)
     key_id = await page.dashboard.links.redeem(link)
-    if key_id is None or await find_of_key(page.request, key_id) is None:
+    if key_id is None or await find_of_key_id(page.request, key_id) is None:
         return await _show(page, wrong=_BAD_LINK)
     return await _begin(page, key_id=key_id)
 
@@ -100,7 +100,7 @@ async def sign_in(page: PageContext) -> web.StreamResponse:
     credential, repository = first(form, "key"), first(form, "repository")
     # What is almost a key is not sent to the code host.
     if page.dashboard.token_sessions is None or credential.startswith(KEY_PREFIX):
-        principal = await _find_of_key(page, credential)
+        principal = await _verify_key(page, credential)
         if principal is None or principal.key is None:
             return await _show(page, repository, wrong=_BAD_KEY)
         if Operation.SEARCH not in OPERATIONS[principal.scope]:
@@ -203,7 +203,8 @@ async def _end_old(page: PageContext) -> None:
         _log.warning("token of an ended session not removed", extra={"reason": str(error)})
 
 
-async def _find_of_key(page: PageContext, text: str) -> Principal | None:
+async def _verify_key(page: PageContext, text: str) -> Principal | None:
+    """Return the principal of the key that somebody typed; None if it is not valid."""
     if not is_key(text):
         return None
     context, digest = page.request.app[CONTEXT], digest_key(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from indexing.errors import InvalidValueError
-from indexing.names import RepositoryName, check_owner, check_repository
+from indexing.names import RepositoryName, check_owner, check_repository, parse_repository
 from service.auth.principal import Principal
 from service.context import CONTEXT
 from service.http.operations import Operation
@@ -82,5 +82,13 @@ def read_repository(owner: str | None, name: str | None) -> RepositoryName | Non
         return None
     try:
         return RepositoryName(check_owner(owner), check_repository(name))
+    except InvalidValueError:
+        return None
+
+
+def read_full_name(text: str) -> RepositoryName | None:
+    """Return the repository that is written as OWNER/NAME; None if the text is no such name."""
+    try:
+        return parse_repository(text)
     except InvalidValueError:
         return None

@@ -22,7 +22,7 @@ from service.routes import GET_STATS, LIST_REPOSITORIES
 from service.ui.api import Api, ApiAnswer
 from service.ui.charts import Proportion, Spark, draw_proportion, draw_spark
 from service.ui.page_context import PageContext
-from service.ui.principals import read_repository
+from service.ui.principals import read_full_name
 from service.ui.queries import first_of, only, page_links, read_pairs, write_pairs
 
 _PER_PAGE: Final = "10"
@@ -51,7 +51,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     pairs = read_pairs(page.request.rel_url.raw_query_string)
     is_token = principal.key is None
     named = first_of(pairs, _NAMED).strip() if is_token else ""
-    repository = read_repository(*named.partition("/")[::2])
+    repository = read_full_name(named)
     if repository is not None and is_valid_in_path(repository):
         return page.go_to(page.link(repository.owner, repository.name))
     kept = only(pairs, ("sort",)) or [("sort", RepositorySort.WORST.value)]

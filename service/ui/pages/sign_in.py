@@ -25,7 +25,7 @@ from service.middleware.rate_limit import RATE_LIMIT
 from service.ui.forms import OldFormProblem, first, read_form
 from service.ui.links import ENDED_FIELD, LINK_FIELD, NEXT_FIELD, SIGN_IN
 from service.ui.page_context import PageContext
-from service.ui.principals import find_of_key_id, find_of_token, read_repository
+from service.ui.principals import find_of_key_id, find_of_token, read_full_name
 from service.ui.queries import MAX_QUERY_LENGTH, write_pairs
 from service.ui.token_sessions import SignedToken
 
@@ -113,7 +113,7 @@ async def _sign_in_with_token(page: PageContext, token: str, repository: str) ->
     tokens = page.dashboard.token_sessions
     if tokens is None or not is_token(token):
         return await _show(page, repository, wrong=_REFUSED)
-    named = read_repository(*repository.partition("/")[::2])
+    named = read_full_name(repository)
     if named is None:
         return await _show(page, repository, wrong_repository=_NO_REPOSITORY)
     signed = SignedToken(token, named)

@@ -220,9 +220,11 @@ class Pieces(Payload):
         self._value = b""
 
 
-def body_of(response: RawResponse | Response) -> bytes:
-    """Return the body of a response, as far as it is in memory."""
-    body = response.content if isinstance(response, RawResponse) else response.body
+def body_of(response: StreamResponse) -> bytes:
+    """Return the body of a response; empty if it is not in memory, as that of a stream."""
+    if isinstance(response, RawResponse):
+        return response.content
+    body = response.body if isinstance(response, Response) else None
     return body if isinstance(body, bytes) else b""
 
 

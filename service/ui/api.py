@@ -22,7 +22,7 @@ from service.auth.principal import Principal
 from service.context import ACCESS_CHECK, REPOSITORY, AccessCheck
 from service.http import problems
 from service.http.operations import Operation
-from service.http.raw_response import RawResponse
+from service.http.raw_response import RawResponse, body_of
 from service.http.route import Route
 from service.middleware.access import admit, allow, authorize
 from service.middleware.layer import RouteHandler
@@ -178,12 +178,3 @@ def _links_of(response: web.StreamResponse) -> Mapping[str, str]:
 def fields_of(response: web.StreamResponse) -> MultiMapping[str]:
     """Return the header fields of a response."""
     return response.fields if isinstance(response, RawResponse) else response.headers
-
-
-def body_of(response: web.StreamResponse) -> bytes:
-    """Return the body of a response; empty if it is a stream."""
-    if isinstance(response, RawResponse):
-        return response.content
-    if isinstance(response, web.Response) and isinstance(response.body, bytes):
-        return response.body
-    return b""

@@ -15,10 +15,11 @@ from service.context import CONTEXT
 from service.http import problems
 from service.http.path_params import REPOSITORY
 from service.http.problems import Problem
+from service.http.raw_response import body_of
 from service.http.route import Route
 from service.http.targets import UI_PREFIX
 from service.routes import READ_ROUTES
-from service.ui.api import body_of, fields_of
+from service.ui.api import fields_of
 from service.ui.formats import indent_json, show_text
 from service.ui.page_context import PageContext
 from service.ui.principals import read_repository

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 # The size of a sparkline, equal to the size in the style sheet.
-_SPARK_WIDTH: Final = 120.0
-_SPARK_HEIGHT: Final = 32.0
+_SPARK_WIDTH: Final = 120
+_SPARK_HEIGHT: Final = 32
 _SPARK_PAD: Final = 2.5
 
 CHART_WIDTH: Final = 760
@@ -50,6 +50,8 @@ class Spark:
     area: str
     end: tuple[float, float]
     label: str
+    width: int = _SPARK_WIDTH
+    height: int = _SPARK_HEIGHT
 
 
 @dataclass(frozen=True, slots=True)

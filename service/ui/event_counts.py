@@ -17,6 +17,7 @@ from service.schemas.limits import EVENT_RANGE_DAYS
 from service.ui.event_view import FROM, TO, EventView
 from service.ui.queries import values_of
 
+# The size of the histogram, in the units of its image.
 WIDTH: Final = 1_040
 HEIGHT: Final = 72
 _GAP: Final = 0.16
@@ -67,6 +68,8 @@ class Histogram:
     size: str
     ticks: Sequence[str]
     brush: tuple[float, float] | None
+    width: int = WIDTH
+    height: int = HEIGHT
 
 
 @dataclass(frozen=True, slots=True)

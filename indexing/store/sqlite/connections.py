@@ -169,8 +169,8 @@ class Connections:
             # The caller may have been cancelled; for a finished read this does nothing.
             read.interrupt()
 
-    async def count(self, work: Work[T]) -> T:
-        """Run a read in a thread, without a time limit."""
+    async def read_without_limit(self, work: Work[T]) -> T:
+        """Run a read in a thread without a time limit, for commands and background work."""
         with translated_errors(self.path):
             return await self._in_thread(self._slow, work, READER_BUSY_SECONDS)
 

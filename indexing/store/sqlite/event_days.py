@@ -52,10 +52,10 @@ class CountedDay:
 async def refresh_event_counts(connections: Connections, now: datetime, goes_on: GoesOn) -> int:
     """Store the columns of days with new events, while `goes_on`; return how many."""
     done = 0
-    for day in await connections.count(partial(find_due_days, now=now)):
+    for day in await connections.read_without_limit(partial(find_due_days, now=now)):
         if not await goes_on():
             break
-        counted = await connections.count(partial(count_day, day=day))
+        counted = await connections.read_without_limit(partial(count_day, day=day))
         if counted is not None:
             done += await connections.write(partial(store_day, day=counted))
     return done

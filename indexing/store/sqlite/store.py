@@ -113,7 +113,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         await self._connections.read(maintenance.get_identity)
 
     async def get_status(self, now: datetime) -> StoreStatus:
-        return await self._connections.count(partial(maintenance.get_status, now=now))
+        return await self._connections.read_without_limit(partial(maintenance.get_status, now=now))
 
     async def get_prune_run(self) -> PruneRun | None:
         return await self._connections.read(prune_runs.get_prune_run)
@@ -237,7 +237,9 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         return await refresh_in_steps(self._connections, now, progress, repository, changed)
 
     async def measure_executions(self, selection: ExecutionSelection) -> SelectionExtent:
-        return await self._connections.count(partial(removal.measure, selection=selection))
+        return await self._connections.read_without_limit(
+            partial(removal.measure, selection=selection)
+        )
 
     async def remove_executions(
         self, selection: ExecutionSelection, now: datetime, progress: Steps | None = None
@@ -347,7 +349,7 @@ class SqliteStore(SqliteInsights, SqliteNotifications, Store):
         # Days that lose executions become final, so they must be up to date first.
         await self.refresh_tests(now, progress)
         dropped_executions = await delete(partial(maintenance.prune_executions, before=before))
-        old = await connections.count(partial(events.find_repositories, before=before))
+        old = await connections.read_without_limit(partial(events.find_repositories, before=before))
         dropped_events = await delete(
             partial(maintenance.prune_events, before=before, repositories=deque(old))
         )

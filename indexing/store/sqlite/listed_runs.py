@@ -62,7 +62,7 @@ def list_runs(
             f" AND last_finished_at IS NOT NULL{where} AND {rows.condition} {rows.limited_order}",
             (repository_id, *values, *rows.parameters),
         )
-        return [_arrival_of(row) for row in found]
+        return [_listed_run_of(row) for row in found]
 
     return read_page(
         fetch,
@@ -139,7 +139,7 @@ def _equals(given: dict[str, Sequence[Any]]) -> tuple[str, list[Any]]:
     return equal + text, [*(values[0] for values in single.values()), *several]
 
 
-def _arrival_of(row: tuple[Any, ...]) -> ListedRun:
+def _listed_run_of(row: tuple[Any, ...]) -> ListedRun:
     finished_at, arrival_id, run_id, attempt, pipeline, job, branch, commit, *rest = row
     number, url, passed, failed, skipped, failure = rest
     return ListedRun(

@@ -52,8 +52,8 @@ from indexing.timestamps import from_microseconds, to_microseconds
 
 _log = logging.getLogger(__name__)
 
-_HEALTH: Final = len(HEALTH_COLUMNS)
-_NOT_JUDGED: Final = TestHealth()
+_HEALTH_SIZE: Final = len(HEALTH_COLUMNS)
+_UNKNOWN_HEALTH: Final = TestHealth()
 _HISTORY_COLUMNS: Final = ("history", "lasting_verdicts")
 
 # How many stale tests are read with one statement, and how many new executions of them: enough to
@@ -256,9 +256,9 @@ class _Refresh:
 
     def run(self, test: StoredTest, *, recompute: bool) -> None:
         """Refresh one test, and note what changes in the answers of the API."""
-        before = _NOT_JUDGED
+        before = _UNKNOWN_HEALTH
         if test.judged != NOT_JUDGED:
-            before = health_of(test.judged[:_HEALTH])
+            before = health_of(test.judged[:_HEALTH_SIZE])
         judge_test = partial(
             judge_rollups, flaky_detection=test.repository.flaky_detection, before=before
         )
@@ -317,7 +317,7 @@ class _Refresh:
             return False
         history = (test.history, test.lasting) if texts is None else texts
         columns: tuple[str, ...] = (*_HISTORY_COLUMNS, *JUDGED_COLUMNS)
-        if values[_HEALTH:] == test.judged[_HEALTH:]:
+        if values[_HEALTH_SIZE:] == test.judged[_HEALTH_SIZE:]:
             # Writing the path also updates its index.
             columns = (*_HISTORY_COLUMNS, *HEALTH_COLUMNS)
         written = (*history, *values)[: len(columns)]

@@ -87,7 +87,9 @@ def list_transitions(
                 *rows.parameters,
             ),
         )
-        return [_read(connection, row, flaky_detection) for row in cursor.fetchall()]
+        return [
+            _read(connection, row, flaky_detection=flaky_detection) for row in cursor.fetchall()
+        ]
 
     return read_page(
         fetch,
@@ -114,9 +116,7 @@ def list_of_test(
 
 
 def _read(
-    connection: sqlite3.Connection,
-    row: tuple[Any, ...],
-    flaky_detection: bool,  # noqa: FBT001
+    connection: sqlite3.Connection, row: tuple[Any, ...], *, flaky_detection: bool
 ) -> Transition:
     at, identity_id, test_id, name, pipeline, job, previous, health, identity, test = row
     transition = Transition(

@@ -36,7 +36,7 @@ def add_webhook(connection: sqlite3.Connection, webhook: Webhook) -> None:
             to_microseconds(webhook.created_at),
         ),
     )
-    _continue(connection, repository_id, before)
+    _carry_notices_over(connection, repository_id, before)
 
 
 def list_webhooks(
@@ -74,11 +74,11 @@ def remove_webhook(
     (repository_id,) = row
     before = find_subscription(connection, repository_id)
     connection.execute("DELETE FROM webhooks WHERE id = ?", (webhook_id.bytes,))
-    _continue(connection, repository_id, before)
+    _carry_notices_over(connection, repository_id, before)
     return True
 
 
-def _continue(
+def _carry_notices_over(
     connection: sqlite3.Connection, repository_id: int, before: Subscription | None
 ) -> None:
     """Keep what webhooks were notified of, if the time that names their subscription changed."""

@@ -102,7 +102,7 @@ class _Log:
             if span is None:
                 self._add_rows(counts.facets, query, part)
             else:
-                self._add_kept(counts.facets, restrictions, span, part)
+                self._add_stored(counts.facets, restrictions, span, part)
         fitting = tuple(
             span for span in (DAY_MICROSECONDS, HOUR_MICROSECONDS) if self.bars.size % span == 0
         )
@@ -110,7 +110,7 @@ class _Log:
             if span is None:
                 self._add_bars(counts.bars, query, part)
             else:
-                self._add_kept_bars(counts.bars, restrictions, span, part)
+                self._add_stored_bars(counts.bars, restrictions, span, part)
         return counts
 
     def count_rows(self, query: EventQuery) -> _Counts:
@@ -146,7 +146,7 @@ class _Log:
                 sql, (self.repository_id, *value, *part, *plan.parameters)
             )
 
-    def _add_kept(
+    def _add_stored(
         self,
         facets: dict[str, Counter[Any]],
         restrictions: Sequence[Restriction],
@@ -154,19 +154,21 @@ class _Log:
         part: Span,
     ) -> None:
         columns = ", ".join(_FACETS)
-        rows = self._kept(f"{columns}, sum(count)", restrictions, span, part, columns)
+        rows = self._read_stored(f"{columns}, sum(count)", restrictions, span, part, columns)
         for *values, count in rows:
             for name, value in zip(_FACETS, values, strict=True):
                 facets[name][None if value == NONE else value] += count
 
-    def _add_kept_bars(
+    def _add_stored_bars(
         self, bars: Counter[int], restrictions: Sequence[Restriction], span: int, part: Span
     ) -> None:
         # By the start, because the table is in its order: SQLite adds up without sorting.
-        for start, count in self._kept("start, sum(count)", restrictions, span, part, "start"):
+        for start, count in self._read_stored(
+            "start, sum(count)", restrictions, span, part, "start"
+        ):
             bars[start // self.bars.size] += count
 
-    def _kept(
+    def _read_stored(
         self,
         what: str,
         restrictions: Sequence[Restriction],

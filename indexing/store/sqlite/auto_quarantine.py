@@ -1,6 +1,6 @@
-"""Applies the rules to the quarantines of one test; `indexing.quarantine` makes the decision.
+"""Applies the rules to the quarantine of a test on every branch; ends quarantines that expired.
 
-It handles only quarantines that cover every branch, because the rules make no others.
+`indexing.quarantine` makes the decision. The rules make no quarantine of single branches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def end_expired(connection: sqlite3.Connection, test_id: bytes, now: int) -> Non
         "SELECT id FROM quarantines WHERE test_id = ? AND removed_at IS NULL AND expires_at <= ?",
         (test_id, now),
     ).fetchall()
-    # Most tests have none, and a rebuild computes these without writing.
+    # No statement is run for the tests without any, which are most: a process of a rebuild cannot
+    # write, and leaves out the tests for which it would have to.
     for (quarantine_id,) in expired:
         connection.execute(
             "UPDATE quarantines SET removed_at = expires_at, evidence_until = expires_at"

@@ -381,7 +381,7 @@ def _give_way() -> None:
 
 def connect(path: Path, busy_seconds: float, kind: type[C]) -> C:
     """Open a connection to the file of a store; one thread at a time may use it."""
-    # Each connection is used by one thread at a time; close() may come from another thread.
+    # `check_same_thread` is off because `Connections.close` may run in another thread.
     connection = sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, factory=kind
     )

@@ -20,8 +20,8 @@ from indexing.store.sqlite.pull_columns import PullColumns, make_columns
 from indexing.timestamps import DAY_MICROSECONDS, HOUR_MICROSECONDS, to_microseconds
 from indexing.yielding import GoesOn
 
-# Fewer events of a day are counted in about a tenth of a millisecond. Version 16 has an index for
-# these days.
+# Fewer events of a day are counted in about a tenth of a millisecond. The index of the days to
+# count, of version 16 of the tables, has the same number.
 WORTHWHILE: Final = 256
 # A day that has not ended is stored again only if it has grown by this, and by an eighth.
 GROWN: Final = 1_000
@@ -32,6 +32,7 @@ _MOST_EVENTS: Final = 2_000_000
 OF_DAY: Final = "hour"
 _FIELDS: Final = (TYPE, OUTCOME, BASE_REF, TRIGGER)
 
+# The row id of a repository, and the start of a UTC day in microseconds since 1970.
 Day = tuple[int, int]
 
 

@@ -193,8 +193,9 @@ class _Rows:
     def add_names(self) -> None:
         """Write the names of all added tests to the n-gram indexes; call it last.
 
-        The next statement that has to be undone in parts would write each name to the file at once,
-        in a segment of its own. That took longer than all else.
+        The full-text indexes collect names in memory until the next statement for which SQLite
+        needs a savepoint, and then write a segment. Names that are added between such statements
+        would each be a segment of their own, which took longer than all else.
         """
         add_names(self._connection, self._repository_id, self._added)
 

@@ -116,8 +116,8 @@ class _ParallelRebuild:
         if self._rows < _ROWS_BETWEEN_PAUSES:
             await self._write_all(computed)
             return
-        # Meanwhile no process has an older state of the file in use, so that SQLite can begin the
-        # write-ahead log again. It would grow for the whole rebuild.
+        # Meanwhile no process has an older snapshot in use, so SQLite can begin the write-ahead log
+        # again. Otherwise the log would grow for the whole rebuild.
         async with self._taking:
             await self._none_computing.wait()
             self._rows = 0

@@ -2,7 +2,8 @@
 
 The bounds of a test (first failure, last failure, last success) outlive the executions that they
 come from, which are those on the default branch. So a bound that may come from a removed execution
-is cleared in the same transaction and recomputed from the remaining executions.
+is cleared in the same transaction and recomputed from the remaining executions. Retention keeps the
+bounds; it uses only `delete_executions` and `drop_pruned`.
 """
 
 from __future__ import annotations

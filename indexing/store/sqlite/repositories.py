@@ -1,4 +1,7 @@
-"""Rows of repositories: found by lower-case key, stored as first written."""
+"""Rows of repositories: found by lower-case key, stored as first written.
+
+Also the kinds of connections that read, one of which caches the ids of repositories.
+"""
 
 from __future__ import annotations
 

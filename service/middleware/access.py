@@ -79,8 +79,8 @@ OPERATIONS: Final[Mapping[Scope, frozenset[Operation]]] = {
 def authenticate(route: Route, *, counted: bool = True) -> RouteLayer:
     """Return a layer that refuses a request to that route unless its credential is valid.
 
-    Path errors are reported later, but nothing is looked up for a path that has some. Only
-    `counted` requests count against the rate limit.
+    Errors of the path are reported by `authorize`. For a path with errors, no token is verified and
+    no repository is looked up. Only `counted` requests count against the rate limit.
     """
 
     def around(handler: RouteHandler) -> RouteHandler:

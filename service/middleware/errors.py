@@ -84,7 +84,7 @@ def add_request_id(handler: Handler) -> Handler:
 def handle_errors(run_shielded: RunShielded, *, ingest: bool) -> Layer:
     """Return a layer that responds with the handler's response, or the problem that it raised.
 
-    `run_shielded` runs an upload to its end. `ingest`: whether uploads are accepted at all.
+    `run_shielded` finishes requests that write. `ingest`: whether uploads are accepted at all.
     """
 
     def around(handler: Handler) -> Handler:

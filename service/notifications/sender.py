@@ -240,7 +240,7 @@ class NotificationSender:
         sent: list[uuid.UUID] = []
         checked_at = self._clock()
         try:
-            # However slow the store is, a turn sends one message.
+            # However slow the store is, a turn sends at least one message.
             while len(sent) < len(batch) and (not sent or lasts(began_at, TURN, self._clock())):
                 if not await self._lease.hold():
                     return

@@ -21,8 +21,8 @@ LEASE_FOR: Final = timedelta(minutes=10)
 # Not each minute: over one SQLite file, each write of the lease empties the caches of the other
 # processes.
 _RENEWED_EVERY: Final = LEASE_FOR / 2
-# The pause between two refreshes. After a long one it is so many times as long as that took, so
-# that the cluster has time for other work.
+# The pause between two refreshes. After a long refresh, the pause is `_PAUSE_FACTOR` times as long
+# as that took, so that the cluster has time for other work.
 PAUSE_SECONDS: Final = 60.0
 _PAUSE_FACTOR: Final = 10
 RELEASE_SECONDS: Final = 1.0

@@ -27,7 +27,8 @@ DEATHS_WINDOW_SECONDS: Final = 30.0
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
 
-# A worker gives its requests 10 seconds to finish, and those that were cancelled 6 more.
+# A worker ends its requests within the ten seconds that orchestrators give. After that it closes
+# the store, which waits for writes in progress.
 STOP_SECONDS: Final = 25.0
 
 # The main function of a worker; its arguments are the lifeline and the worker's number.

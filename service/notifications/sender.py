@@ -250,7 +250,7 @@ class NotificationSender:
                         return
                     checked_at = self._clock()
                 part = _next_part(webhook, receiver, batch[len(sent) :])
-                message = self._write(webhook, part)
+                message = self._make_message(webhook, part)
                 attempt = await self._delivery.send(webhook, message, self._clock())
                 if attempt.result is not Result.SENT:
                     await self._note_failure(webhook, receiver, attempt, part)
@@ -277,7 +277,7 @@ class NotificationSender:
         receiver.failed_at = receiver.down_since = None
         receiver.alone = max(0, receiver.alone - count)
 
-    def _write(self, webhook: Webhook, part: Sequence[Notification]) -> Message:
+    def _make_message(self, webhook: Webhook, part: Sequence[Notification]) -> Message:
         if webhook.format is WebhookFormat.STANDARD:
             return make_standard(webhook.repository, part[0], self._dashboard_url)
         return make_slack(webhook.repository, part, self._dashboard_url)

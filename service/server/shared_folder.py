@@ -38,7 +38,7 @@ def shared_folder(content: str) -> Iterator[Path]:
     except OSError as error:
         raise NoFolderError(
             f"cannot make a folder for the {content} of several workers: "
-            f"{error.strerror}; TMPDIR names a writable place"
+            f"{error.strerror}; set TMPDIR to a writable folder"
         ) from error
     with made as name:
         folder = os.open(name, os.O_RDONLY)

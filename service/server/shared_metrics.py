@@ -46,7 +46,7 @@ def make_files(folder: Path, count: int) -> None:
     except OSError as error:
         raise NoFolderError(
             f"cannot make the files for the metrics of {count} workers: {error.strerror};"
-            " TMPDIR names a place with room for them"
+            " set TMPDIR to a folder with room for them"
         ) from error
 
 

@@ -75,7 +75,7 @@ def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -
         copy = _check(partial, store, progress, translated_errors)
         with _backup_errors(target):
             if not overwrite and target.exists():
-                raise ExistingFileError(f"{target} exists meanwhile")
+                raise ExistingFileError(f"{target} was created meanwhile")
         _put(partial, target)
     return copy
 
@@ -111,7 +111,7 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
             _sync(partial)
             with _held_alone(store):
                 if not overwrite and store.exists():
-                    raise ExistingFileError(f"there is a store at {store} meanwhile")
+                    raise ExistingFileError(f"a store was created at {store} meanwhile")
                 return _replace(store, partial)
 
 

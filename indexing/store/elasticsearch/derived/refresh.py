@@ -354,8 +354,20 @@ async def _compute(
                 auto_quarantine.read_slots_of(cluster, routing, tests),
             )
         own = None if len(starts) == 1 else unrefreshed
-        rest = (now, lease, Counting() if start else counting, computing, own)
-        step = await Step.begin(cluster, routing, tests, work, documents, slots, failed_runs, *rest)
+        step = await Step.begin(
+            cluster,
+            routing,
+            tests,
+            work,
+            documents,
+            slots,
+            failed_runs,
+            now=now,
+            lease=lease,
+            counting=Counting() if start else counting,
+            computing=computing,
+            unrefreshed=own,
+        )
         dones = [done async for done in step.run()]
         lost = work.lost_in(documents, tests)
         if lost:

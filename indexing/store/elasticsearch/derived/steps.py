@@ -109,6 +109,7 @@ class Step:
         documents: Documents,
         slots: Mapping[str, QuarantineSlot],
         failed_runs: frozenset[str],
+        *,
         now: datetime,
         lease: RefreshLease,
         counting: Counting,

@@ -236,7 +236,7 @@ async def mark_runs(cluster: Cluster, routing: str, runs: Collection[str]) -> No
         await mark_changed(cluster, routing, (), follow_up=FollowUp(runs=frozenset(runs)))
 
 
-def dropping(cluster: Cluster, markers: Sequence[DirtyMarker]) -> list[Operation]:
+def list_deletions(cluster: Cluster, markers: Sequence[DirtyMarker]) -> list[Operation]:
     """Return the deletions of those markers whose change is over.
 
     A marker that was rewritten since it was read is not deleted.

@@ -83,7 +83,7 @@ async def withdraw_automatic(cluster: Cluster, slot: QuarantineSlot, now: dateti
         changed = stored.expired_by(now)
         if _is_automatic(changed):
             changed = changed.changed(ChangeAction.TAKEN_BACK, now, RULES).holding(None)
-        # The test is forgotten, and so is what webhooks were told of it.
+        # The test is forgotten, and so is what webhooks were notified of.
         changed = replace(changed, notified_at=None)
         done = changed == stored or await try_write_slot(cluster, changed)
     # A killed call may have left changes that are not in the log of changes yet.

@@ -50,7 +50,7 @@ _EXECUTIONS_AT_ONCE: Final = 9_500
 _new: Final = tuple.__new__
 _CONCLUSIONS: Final = {conclusion.value: conclusion for conclusion in Conclusion}
 
-# The id of an execution is that of its document.
+# Without the id of an execution, which is that of its document.
 _FIELDS_OF_VERDICTS: Final = (
     "test_id",
     "pipeline_name",

@@ -278,11 +278,11 @@ class _Refresh:
         if any(marker.follow_up.bounds and marker.was_abandoned for marker in finished):
             await note_removal(self.cluster, routing)
         finished = await dirty_markers.narrow_to_failed(self.cluster, finished, failed)
-        dropping = dirty_markers.dropping(self.cluster, finished)
+        deletions = dirty_markers.list_deletions(self.cluster, finished)
         if is_last and not more:
-            lease.end_with(dropping)
+            lease.end_with(deletions)
         else:
-            await bulk.send(self.cluster.connection, dropping, visible=False)
+            await bulk.send(self.cluster.connection, deletions, visible=False)
         return more
 
     async def _show(self, unrefreshed: set[str], waiting: list[Done]) -> None:

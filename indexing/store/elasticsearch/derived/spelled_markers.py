@@ -25,7 +25,7 @@ from indexing.store.elasticsearch.derived.dirty_markers import (
     LATER_PREFIX,
     TESTS_A_MARKER,
     DirtyMarker,
-    dropping,
+    list_deletions,
     marker_operation,
     new_marker_id,
     write_markers,
@@ -54,7 +54,7 @@ async def spell_out(cluster: Cluster, marker: DirtyMarker) -> set[str]:
             page = marker_operation(cluster, _page_id_of(marker), marker.routing, tests)
             await write_markers(cluster, [page])
     older = await _drop_older(cluster, marker) if marker.is_for_later else set[str]()
-    await bulk.send(cluster.connection, dropping(cluster, [marker]), visible=False)
+    await bulk.send(cluster.connection, list_deletions(cluster, [marker]), visible=False)
     return older
 
 

@@ -26,7 +26,7 @@ class QuarantineState:
     that the ends of earlier quarantines have answered.
     """
 
-    is_active: bool
+    is_in_force: bool
     judged_until: datetime | None
     answered_until: datetime | None
 
@@ -91,7 +91,7 @@ def decide_update(
             return reason
         return None
 
-    if known.is_active:
+    if known.is_in_force:
         judged_until = known.judged_until
         if judged_until is None:
             return QuarantineUpdate()
@@ -105,7 +105,7 @@ def decide_update(
     until = now if newest is None else max(now, newest)
     reason = yield from explain(until)
     new = None if reason is None else NewQuarantine(reason, until)
-    return QuarantineUpdate(withdraw=known.is_active, new=new)
+    return QuarantineUpdate(withdraw=known.is_in_force, new=new)
 
 
 def _has_lasted(state: JudgedState, days: int) -> Generator[datetime, JudgedState, bool]:

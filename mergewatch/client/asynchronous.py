@@ -243,18 +243,18 @@ class AsyncClient:
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]
     ) -> Rows[Quarantine]:
-        """List the active quarantines, oldest first."""
+        """List the quarantines in force, oldest first."""
         return self._rows(tests_path(repository, "quarantines"), "quarantined_tests", filters)
 
     async def get_quarantine(self, repository: str, quarantine_id: UUID | str) -> Quarantine:
-        """Return one active quarantine."""
+        """Return one quarantine in force."""
         path = tests_path(repository, "quarantines", quarantine_id)
         return cast("Quarantine", await self._get(path, "id"))
 
     async def add_quarantine(
         self, repository: str, test_name: str, reason: str, **options: Unpack[QuarantineOptions]
     ) -> AddedQuarantine:
-        """Quarantine a test, or update its active quarantine for the same branch."""
+        """Quarantine a test, or update its quarantine in force for the same branch."""
         wanted = {"test_name": test_name, "reason": reason, **options}
         response = await self._transport.send(
             "POST",

@@ -232,17 +232,17 @@ class Client:
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]
     ) -> Iterator[Quarantine]:
-        """List the active quarantines, oldest first."""
+        """List the quarantines in force, oldest first."""
         return self._walk(self._client.list_quarantines(repository, **filters))
 
     def get_quarantine(self, repository: str, quarantine_id: UUID | str) -> Quarantine:
-        """Return one active quarantine."""
+        """Return one quarantine in force."""
         return self._run(self._client.get_quarantine(repository, quarantine_id))
 
     def add_quarantine(
         self, repository: str, test_name: str, reason: str, **options: Unpack[QuarantineOptions]
     ) -> AddedQuarantine:
-        """Quarantine a test, or update its active quarantine for the same branch."""
+        """Quarantine a test, or update its quarantine in force for the same branch."""
         return self._run(self._client.add_quarantine(repository, test_name, reason, **options))
 
     def remove_quarantine(self, repository: str, quarantine_id: UUID | str) -> None:

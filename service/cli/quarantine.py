@@ -183,7 +183,7 @@ def changes(repository: RepositoryName, limit: int) -> None:
 @quarantine.command("list")
 @repository_option
 def list_quarantines(repository: RepositoryName) -> None:
-    """List the active quarantines, oldest first."""
+    """List the quarantines in force, oldest first."""
     print_table(
         ("ID", "TEST", "BRANCH", "SOURCE", "CREATED", "EXPIRES", "RECOVERED", "OWNER", "REASON"),
         (

@@ -76,16 +76,16 @@ def apply_rules(
         " WHERE test_id = ? AND branch IS NULL AND removed_at IS NOT NULL",
         (test_id,),
     ).fetchone()
-    active = connection.execute(
+    in_force = connection.execute(
         "SELECT id, judged_until, created_at FROM quarantines"
         f" WHERE test_id = ? AND {_EVERY_BRANCH}",
         (test_id,),
     ).fetchone()
-    active_id: bytes = b""
+    in_force_id: bytes = b""
     judged_until: int | None = None
     created_at = now
-    if active is not None:
-        active_id, judged_until, created_at = active
+    if in_force is not None:
+        in_force_id, judged_until, created_at = in_force
     if (
         judged_until is not None
         # A decision based on results dated in the future must also consider results that came in
@@ -98,7 +98,7 @@ def apply_rules(
     update = run_steps(
         decide_update(
             QuarantineState(
-                is_active=active is not None,
+                is_in_force=in_force is not None,
                 judged_until=moment_or_none(judged_until),
                 answered_until=moment_or_none(answered_until),
             ),
@@ -111,17 +111,17 @@ def apply_rules(
     if update.reason is not None:
         reworded = connection.execute(
             "UPDATE quarantines SET reason = ?1 WHERE id = ?2 AND reason != ?1",
-            (update.reason, active_id),
+            (update.reason, in_force_id),
         )
         if reworded.rowcount:
-            add_change(connection, active_id, ChangeAction.UPDATED, now, RULES)
+            add_change(connection, in_force_id, ChangeAction.UPDATED, now, RULES)
     if update.withdraw:
         taken_back_at = find_withdrawal_time(
             from_microseconds(now),
             from_microseconds(created_at),
             begins_again=update.new is not None,
         )
-        _withdraw(connection, active_id, to_microseconds(taken_back_at))
+        _withdraw(connection, in_force_id, to_microseconds(taken_back_at))
     if update.new is not None:
         new_id = derive_quarantine_id(uuid.UUID(bytes=test_id), ended).bytes
         connection.execute(

@@ -173,7 +173,7 @@ async def test_a_quarantine_is_over_at_the_moment_that_it_expires(door: FrontDoo
     door.clock.now = after(minutes=1)
     assert await listed(door) == [second]
     assert (await door.get(f"{QUARANTINES}/{first}")).status == 404
-    # When the clock goes back, the quarantine is active again.
+    # When the clock goes back, the quarantine is in force again.
     door.clock.now = NOON
     assert set(await listed(door)) == {first, second}
 

@@ -161,7 +161,7 @@ async def _apply(
         return slot
     steps = decide_update(
         QuarantineState(
-            is_active=record is not None,
+            is_in_force=record is not None,
             judged_until=_judged_until(record, rules),
             answered_until=slot.answered_until,
         ),

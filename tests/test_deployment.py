@@ -209,6 +209,14 @@ def test_the_image_runs_as_a_user_of_its_own_and_hears_sigterm() -> None:
     assert 'ENTRYPOINT ["mergewatch"]\nCMD ["serve"]\n' in run
 
 
+def test_the_image_has_bytecode_because_its_user_can_write_none() -> None:
+    _, build, run = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
+    assert re.search(r"^ENV .*\bUV_COMPILE_BYTECODE=1\b", build, re.MULTILINE)
+    # That of the packages comes with them; the standard library's has to be made as root.
+    before_the_user = run.partition("USER mergewatch\n")[0]
+    assert re.search(r"^RUN python -m compileall ", before_the_user, re.MULTILINE)
+
+
 def test_the_image_is_built_of_files_that_are_there_and_not_ignored() -> None:
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     for copied in re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE):

@@ -64,13 +64,21 @@ def inflate_gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def inflate_small_gzip(packed: bytes, limit: int) -> bytes | None:
-    """Decompress one gzip member of at most `limit` bytes; return None for anything else."""
+    """Decompress one gzip member; return None if it has more than `limit` bytes.
+
+    Raises:
+        CompressionError: the data is not one whole member.
+    """
     member = zlib.decompressobj(GZIP_WINDOW_BITS)
     try:
         content = member.decompress(packed, limit + 1)
-    except zlib.error:
+    except zlib.error as error:
+        raise CompressionError(f"the gzip data is corrupt ({error})") from error
+    if len(content) > limit:
         return None
-    return content if member.eof and not member.unused_data and len(content) <= limit else None
+    if not member.eof or member.unused_data:
+        raise CompressionError("the gzip data ends too early, or has more than one member")
+    return content
 
 
 def inflate_zstandard(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from indexing.fairness import FairSemaphore, acquire_within, current_tenant
-from indexing.ingest.compression import GZIP_MAGIC, inflate_small_gzip
+from indexing.ingest.compression import GZIP_MAGIC, CompressionError, inflate_small_gzip
 from service.http import problems
 from service.http.sender import SENDER
 from service.ingest.body_workers.pool import WorkerPool
@@ -119,7 +119,8 @@ class RequestBodyLimiter:
 
         Raises:
             Problem: 415 for its media type or encoding, 413 for its size, 400 if it does not
-                arrive, 503 if too much is held already, or if the wait for a slot is too long.
+                arrive or if a body that has to be small cannot be unpacked, 503 if too much is held
+                already, or if the wait for a slot is too long.
         """
         sender = request[SENDER]
         media_type = _check_media_type(request, media_types)
@@ -139,9 +140,7 @@ class RequestBodyLimiter:
                 self._check_held(sender, held)
             if not packed:
                 _check_unpacked(pieces)
-            content = _find_small_content(pieces, held, packed=packed)
-            if content is None and max_bytes <= SMALL_BODY_BYTES:
-                raise _body_too_large(max_bytes)
+            content = _find_small_content(pieces, held, max_bytes, packed=packed)
             slots = self._large_slots if content is None else self._small_slots
             async with AsyncExitStack() as taken:
                 try:
@@ -174,12 +173,26 @@ class RequestBodyLimiter:
 LIMITER: Final = web.AppKey("request_body_limiter", RequestBodyLimiter)
 
 
-def _find_small_content(pieces: list[bytes], size: int, *, packed: bool) -> bytes | None:
-    """Return the content of a body that is small as sent and unpacked, `None` for any other."""
-    if size > SMALL_BODY_BYTES:
-        return None
-    sent = b"".join(pieces)
-    return inflate_small_gzip(sent, SMALL_BODY_BYTES) if packed else sent
+def _find_small_content(
+    pieces: list[bytes], size: int, max_bytes: int, *, packed: bool
+) -> bytes | None:
+    """Return the content of a body that is small as sent and unpacked, `None` for any other.
+
+    Raises:
+        Problem: 400 or 413 for any other, if it has to be small.
+    """
+    content = None
+    if size <= SMALL_BODY_BYTES:
+        sent = b"".join(pieces)
+        try:
+            content = inflate_small_gzip(sent, SMALL_BODY_BYTES) if packed else sent
+        except CompressionError as error:
+            # A worker reads several members, and what comes before a defect.
+            if max_bytes <= SMALL_BODY_BYTES:
+                raise problems.malformed(f"the request body cannot be unpacked: {error}") from error
+    if content is None and max_bytes <= SMALL_BODY_BYTES:
+        raise _body_too_large(max_bytes)
+    return content
 
 
 async def _receive(request: web.Request, seconds: float) -> AsyncIterator[bytes]:

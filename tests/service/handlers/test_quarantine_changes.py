@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import uuid
 from typing import Any
 
@@ -187,6 +188,30 @@ async def test_other_kinds_and_sizes_are_refused(door: FrontDoor, key: str) -> N
     body = orjson.dumps({"test_name": "t", "reason": "x", "more": "x" * 65_536})
     assert (await door.post(QUARANTINES, body, JSON, key=key)).status == 413
     assert (await door.post(QUARANTINES, b"{}", "text/plain", key=key)).status == 415
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"test_name": "t", "reason": "x"}', "is corrupt"),
+        (gzip.compress(b'{"test_name": "t", "reason": "x"}', mtime=0)[:-3], "ends too early"),
+        (gzip.compress(b"{", mtime=0) + gzip.compress(b"}", mtime=0), "more than one member"),
+    ],
+)
+async def test_a_body_that_cannot_be_unpacked_is_not_called_too_large(
+    door: FrontDoor, key: str, body: bytes, reason: str
+) -> None:
+    answer = await door.post(QUARANTINES, body, JSON, key=key, Content_Encoding="gzip")
+    assert answer.status == 400
+    assert reason in answer.json["detail"]
+
+
+async def test_a_packed_body_that_unpacks_too_large_is_refused(door: FrontDoor, key: str) -> None:
+    body = orjson.dumps({"test_name": "t", "reason": "x", "more": "x" * 65_536})
+    answer = await door.post(
+        QUARANTINES, gzip.compress(body), JSON, key=key, Content_Encoding="gzip"
+    )
+    assert answer.status == 413
 
 
 async def test_unknown_members_and_null_are_accepted(door: FrontDoor, key: str) -> None:

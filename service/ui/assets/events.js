@@ -11,7 +11,6 @@
     const links = [...bars.querySelectorAll("a")];
     const brush = document.getElementById("brush");
     const said = document.getElementById("brush-said");
-    document.getElementById("brush-more").hidden = false;
     const before = [brush.getAttribute("x"), brush.getAttribute("width")];
     let first = null;
     let last = null;

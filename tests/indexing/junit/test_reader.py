@@ -250,11 +250,13 @@ def test_a_timestamp_comes_from_the_nearest_suite_that_has_a_readable_one() -> N
         (r"C:\tests\HingeTest.php", r"C:\tests\HingeTest.php"),
         ("src/hinge::tests.rs", "src/hinge::tests.rs"),
         (":12", None),
+        ("./spec/hinge_spec.rb", "spec/hinge_spec.rb"),
+        ("./spec/hinge_spec.rb:7", "spec/hinge_spec.rb"),
+        ("../spec/hinge_spec.rb", "../spec/hinge_spec.rb"),
+        ("./", None),
     ],
 )
-def test_the_path_of_a_file_has_no_line_and_no_test_behind_it(
-    written: str, path: str | None
-) -> None:
+def test_the_path_of_a_file_has_nothing_around_it(written: str, path: str | None) -> None:
     assert read_one(f'<testcase name="t" file="{written}"/>').filepath == path
 
 

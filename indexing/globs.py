@@ -7,6 +7,7 @@ Everything else is literal, case matters, nothing is normalised, and the whole n
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -51,7 +52,8 @@ def matches(pattern: str, name: str) -> bool:
     """Return whether the whole of `name` matches.
 
     Without a `?`, the time is linear in the lengths of pattern and name. With one, it is at most
-    proportional to their product divided by 64: a few milliseconds for the longest of both.
+    proportional to their product divided by 64: a few milliseconds for the longest of both, however
+    many `*` divide the pattern.
     """
     head, *middle, tail = _pieces(pattern)
     if not _fits(head, name, 0):
@@ -102,7 +104,11 @@ def _fits(piece: _Piece, name: str, at: int) -> bool:
 def _find(piece: _Piece, name: str, at: int) -> int:
     if piece.is_literal:
         return name.find(piece.text, at)
-    if len(piece.text) * (len(name) - at) > _MAX_STEPS:
+    room = len(name) - at
+    if len(piece.text) > room:
+        # The expression of a long text takes milliseconds to compile.
+        return -1
+    if len(piece.text) * room > _MAX_STEPS:
         return find_by_bits(piece.text, name, at)
     found = _expression(piece.text).search(name, at)
     return -1 if found is None else found.start()
@@ -116,15 +122,24 @@ def find_by_bits(text: str, name: str, at: int) -> int:
     places = len(name) - at - len(text) + 1
     if places <= 0:
         return -1
-    bits = {character: bytearray(len(name) // 8 + 1) for character in text}
-    for place, character in enumerate(name[at:]):
-        if character in bits:
-            bits[character][place >> 3] |= 1 << (place & 7)
-    held = {character: int.from_bytes(mask, "little") for character, mask in bits.items()}
+    held = _find_places(name)
     fitting = (1 << places) - 1
-    for offset, character in enumerate(text):
+    for place, character in enumerate(text, at):
         if character != "?":
-            fitting &= held[character] >> offset
+            fitting &= held.get(character, 0) >> place
             if not fitting:
                 return -1
     return at + (fitting & -fitting).bit_length() - 1
+
+
+# The pieces of a pattern are searched one after another in the same name. It may take a megabyte.
+@lru_cache(maxsize=4)
+def _find_places(name: str) -> Mapping[str, int]:
+    """Return for each character of the name an integer with a bit for each of its places."""
+    places: dict[str, bytearray] = {}
+    for place, character in enumerate(name):
+        mask = places.get(character)
+        if mask is None:
+            mask = places[character] = bytearray(len(name) // 8 + 1)
+        mask[place >> 3] |= 1 << (place & 7)
+    return {character: int.from_bytes(mask, "little") for character, mask in places.items()}

@@ -67,6 +67,19 @@ def test_question_marks_behind_a_star_take_time_in_proportion_to_the_name(piece:
     assert_linear(prepare, 4_000)
 
 
+def test_a_name_is_read_once_for_all_pieces_with_question_marks() -> None:
+    globs._find_places.cache_clear()
+    piece = "a?" + "a" * 100
+    assert globs.matches("*" + f"{piece}*" * 15, "a" * 8_000)
+    assert globs._find_places.cache_info().misses == 1
+
+
+def test_a_piece_that_is_longer_than_the_name_is_not_compiled() -> None:
+    globs._expression.cache_clear()
+    assert not globs.matches(f"*?{'b' * 2_000}*", "main")
+    assert globs._expression.cache_info().misses == 0
+
+
 @given(st.text(CHARACTERS, max_size=12))
 def test_every_match_begins_with_the_prefix_and_holds_the_runs(pattern: str) -> None:
     name = pattern.replace("*", "xyz").replace("?", "q")

@@ -45,9 +45,20 @@ class Quarantine:
     expires_at: datetime | None = None
 
 
+# The longest branch that a pattern covers, in characters: no list is of a longer one. A write
+# matches each of its branches against up to `MAX_QUARANTINES_PER_TEST` patterns, and stored names
+# of 8,000 bytes would take seconds.
+MAX_COVERED_LENGTH: Final = 255
+
+
 def covers_branch(pattern: str | None, branch: str) -> bool:
-    """Return whether a quarantine covers a branch; `pattern` is its glob, `None` for all."""
-    return pattern is None or matches(pattern, branch)
+    """Return whether a quarantine covers a branch; `pattern` is its glob, `None` for all.
+
+    Only itself covers a branch of more than `MAX_COVERED_LENGTH` characters.
+    """
+    if pattern is None or pattern == branch:
+        return True
+    return len(branch) <= MAX_COVERED_LENGTH and matches(pattern, branch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,9 @@ from indexing.models.quarantines import (
     QuarantineQuery,
     QuarantineSource,
 )
+from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
+from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import (
@@ -203,6 +205,44 @@ async def test_a_test_recovers_after_ten_passed_commits_on_the_branches_covered(
     assert await recovered() == [True, True]
     await run("c11", "feature", Conclusion.FAILED, 12)
     assert await recovered() == [True, False]
+
+
+async def test_a_pattern_covers_no_branch_that_is_too_long_to_be_asked_for(store: Store) -> None:
+    longest = "m" * 255
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch=longest), NOON)
+    for pattern in (None, "m*", "m" * 256):
+        await add(store, branch=pattern)
+        await add(store, f"of {pattern}", branch=pattern)
+
+    async def run(name: str, number: int, branch: str) -> None:
+        job_run = make_run(f"{number} {branch}", commit=f"c{number}", branch=branch)
+        executions = make_executions(job_run, [(name, Conclusion.PASSED)], after(hours=number))
+        await store.write_results(WIDGETS, {job_run: executions})
+        await store.refresh_tests(NOON)
+
+    async def recovered() -> dict[str | None, bool]:
+        return {q.branch: q.is_recovered for q in await listed(store) if q.test_name == "t"}
+
+    for number in range(1, 11):
+        await run("t", number, "m" * 256)
+    assert await recovered() == {None: True, "m*": False, "m" * 256: True}
+    for number in range(11, 21):
+        await run("t", number, longest)
+    assert await recovered() == {None: True, "m*": True, "m" * 256: True}
+
+    async def find_quarantined() -> list[str]:
+        query = TestQuery(
+            WIDGETS, ("of *",), TestSort.TEST_NAME, descending=False, quarantined=True, now=NOON
+        )
+        return [row.key.test_name for row in (await store.search_tests(query, Anchor(), 9)).rows]
+
+    for name in ("of None", "of m*", "of " + "m" * 256):
+        await run(name, 30, longest)
+        await run(name, 31, "m" * 256)
+    assert await find_quarantined() == ["of None", "of m*"]
+    await store.set_repository(WIDGETS, RepositoryChange(default_branch="m" * 256), NOON)
+    await store.refresh_tests(NOON)
+    assert await find_quarantined() == ["of None", "of " + "m" * 256]
 
 
 async def test_a_test_that_recovered_stays_so_when_retention_removes_its_results(

@@ -20,6 +20,8 @@ from indexing.timestamps import to_microseconds
 
 # The name of the SQL function for `indexing.globs.matches`, for characters that GLOB confuses.
 EXACT_MATCH: Final = "glob_matches"
+# The name of the SQL function for `indexing.models.quarantines.covers_branch`.
+COVERS_BRANCH: Final = "covers_branch"
 
 # SQLite reads these two and every surrogate as U+FFFD, so its GLOB treats all three as equal.
 CONFUSED_BY_GLOB: Final = frozenset("\ufffd\ufffe\uffff")
@@ -37,7 +39,7 @@ PATTERNS_KEPT: Final = 256
 
 # The condition for quarantines in force on the default branch; the parameter is the current time.
 _IN_FORCE_ON_DEFAULT_BRANCH: Final = (
-    f"{IN_FORCE} AND (q.branch IS NULL OR {EXACT_MATCH}(q.branch, r.default_branch))"
+    f"{IN_FORCE} AND (q.branch IS NULL OR {COVERS_BRANCH}(q.branch, r.default_branch))"
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from indexing import globs
 from indexing.identifiers import DeriveTestId, make_test_id_deriver
 from indexing.models.paging import Anchor, Page
+from indexing.models.quarantines import covers_branch
 from indexing.models.tests import (
     HEALTH_NUMBERS,
     VALUE_SORTS,
@@ -25,6 +26,7 @@ from indexing.store.row_values import RowValues
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.search.conditions import (
+    COVERS_BRANCH,
     EXACT_MATCH,
     Sql,
     filter_condition,
@@ -75,6 +77,7 @@ BY_HEALTH: Final = Source("identities_by_health_status")
 def add_functions(connection: sqlite3.Connection) -> None:
     """Register the SQL functions of the search on the connection."""
     connection.create_function(EXACT_MATCH, 2, globs.matches, deterministic=True)
+    connection.create_function(COVERS_BRANCH, 2, covers_branch, deterministic=True)
 
 
 def read_in_order(

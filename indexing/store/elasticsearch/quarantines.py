@@ -22,7 +22,6 @@ from indexing.models.quarantines import (
     QuarantineQuery,
     QuarantineRequest,
     QuarantineSource,
-    covers_branch,
 )
 from indexing.names import RepositoryName
 from indexing.quarantine.changes import too_many_of_test, too_many_quarantines
@@ -32,7 +31,7 @@ from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
 from indexing.store.elasticsearch.evidence import find_last_evidence
-from indexing.store.elasticsearch.quarantine_query import in_force
+from indexing.store.elasticsearch.quarantine_query import in_force, keep_covering
 from indexing.store.elasticsearch.quarantine_slots import (
     QUARANTINE_FIELDS,
     QuarantineSlot,
@@ -80,7 +79,7 @@ async def list_quarantines(
 
 
 async def _keep_applying(branch: str, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
-    return [hit for hit in hits if covers_branch(hit["_source"]["branch"], branch)]
+    return await keep_covering(hits, lambda hit: hit["_source"]["branch"], branch)
 
 
 async def get_quarantine(

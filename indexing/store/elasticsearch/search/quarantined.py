@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from indexing.models.paging import Page
-from indexing.models.quarantines import covers_branch
 from indexing.models.tests import TestIdentity, TestQuery
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client.concurrency import run_both
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.quarantine_query import in_force
+from indexing.store.elasticsearch.quarantine_query import in_force, keep_covering
 from indexing.store.elasticsearch.repositories import find_repository
 
 _SLOTS_A_PAGE: Final = 5_000
@@ -52,8 +52,8 @@ async def find_quarantined(
     )
     if settings is None:
         return set()
-    branch = settings.default_branch
-    return {test for test, pattern in slots if covers_branch(pattern, branch)}
+    covering = await keep_covering(slots, itemgetter(1), settings.default_branch)
+    return {test for test, _ in covering}
 
 
 async def _read_slots(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import pytest
 
+from indexing import yielding
 from indexing.errors import StoreUnavailableError
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
-from indexing.store.elasticsearch import evidence
+from indexing.models.paging import Anchor
+from indexing.models.quarantines import QuarantineQuery, covers_branch
+from indexing.models.tests import TestQuery
+from indexing.store.elasticsearch import evidence, quarantine_query
 from indexing.store.elasticsearch.client import search_queue
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.store import ElasticsearchStore
@@ -144,3 +150,41 @@ async def pages_read(store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch)
         targets = record_targets(store, patched)
         await evidence_of(store, "t")
     return sum("-executions-" in each and "_search" in each for each in targets)
+
+
+async def test_other_requests_are_answered_while_branches_are_matched(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await load(store, "P", at=1)
+    for number in range(5):
+        await add(store, branch=f"*{number}*")
+    monkeypatch.setattr(yielding, "WORK_SECONDS", 0.0)
+    loop, turn, matched = asyncio.get_running_loop(), 0, []
+
+    def count() -> None:
+        nonlocal turn, counting
+        turn += 1
+        counting = loop.call_soon(count)
+
+    def note(pattern: str | None, branch: str) -> bool:
+        matched.append(turn)
+        return covers_branch(pattern, branch)
+
+    counting = loop.call_soon(count)
+    monkeypatch.setattr(quarantine_query, "covers_branch", note)
+    try:
+        for query in (
+            TestQuery(WIDGETS, ("*",), quarantined=True, now=LATER),
+            TestQuery(WIDGETS, ("*",), with_metrics=True, now=LATER),
+        ):
+            await store.search_tests(query, Anchor(), 10)
+            assert len(matched) == 5
+            assert set(Counter(matched).values()) == {1}
+            matched.clear()
+        quarantines = QuarantineQuery(WIDGETS, LATER, "main")
+        await store.list_quarantines(quarantines, Anchor(), None)
+    finally:
+        counting.cancel()
+    assert len(matched) == 5
+    assert set(Counter(matched).values()) == {1}

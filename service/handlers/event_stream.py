@@ -87,7 +87,8 @@ class _Stream:
 
     async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
         """Yield the stream's text from that place on, until the process stops or access ends."""
-        subscription = Subscription(self._repository, position)
+        unsent = self._hub.unsent
+        subscription = Subscription(self._repository, position, unsent)
         # With this id, a client can resume even if it has not received an event yet.
         salt = secrets.token_bytes(SALT_SIZE)
         first_id = self._hub.ids.write(subscription.repository_id, position, salt)
@@ -95,7 +96,8 @@ class _Stream:
         while True:
             text, position, is_all = await self._hub.read_missed(subscription, self._principal)
             if text:
-                yield text
+                with unsent.keep(text, self._repository.owner.lower()):
+                    yield text
             # A slow client would hold it until the next read.
             del text
             subscription.position = position

@@ -21,6 +21,7 @@ from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.streaming.event_ids import EventIds
+from service.streaming.unsent_events import UnsentEvents
 
 POLL_SECONDS: Final = 0.5
 # How many events are read at once, so that a burst takes several iterations of the event loop.
@@ -54,32 +55,63 @@ class Batch:
 class Subscription:
     """The events that one stream has yet to send."""
 
-    def __init__(self, repository: RepositoryName, position: ArrivalKey) -> None:
+    def __init__(
+        self,
+        repository: RepositoryName,
+        position: ArrivalKey,
+        unsent: UnsentEvents | None = None,
+    ) -> None:
+        """`unsent` counts what it keeps, together with what other streams keep."""
         self.repository = repository
         self.repository_id = derive_repository_id(repository)
         # Events up to this place are left out: they were sent before the stream was attached.
         self.position = position
         self.is_cut_off = False
+        self._owner = repository.owner.lower()
+        self._unsent = unsent or UnsentEvents()
+        # What is being sent: the text of the last batch that was received.
+        self._sending: bytes | None = None
         self._batches: deque[Batch] = deque()
         self._bytes = 0
         self._woken = asyncio.Event()
 
     def offer(self, batch: Batch) -> None:
         """Queue a batch, unless the stream is too far behind: then it is cut off."""
-        if self._batches and self._bytes + len(batch.text) > MAX_QUEUED_BYTES:
-            self.is_cut_off = True
-            self._batches.clear()
+        is_behind = self._batches and self._bytes + len(batch.text) > MAX_QUEUED_BYTES
         if not self.is_cut_off:
-            self._batches.append(batch)
-            self._bytes += len(batch.text)
+            if is_behind or not self._unsent.hold(batch.text, self._owner):
+                self.is_cut_off = True
+                self._drop()
+            else:
+                self._batches.append(batch)
+                self._bytes += len(batch.text)
         self.wake()
+
+    def close(self) -> None:
+        """Keep nothing from now on, because nothing more is sent."""
+        self.is_cut_off = True
+        self._release_sent()
+        self._drop()
+
+    def _drop(self) -> None:
+        while self._batches:
+            self._unsent.release(self._batches.popleft().text, self._owner)
+
+    def _release_sent(self) -> None:
+        text, self._sending = self._sending, None
+        if text is not None:
+            self._unsent.release(text, self._owner)
 
     def wake(self) -> None:
         """End a wait."""
         self._woken.set()
 
     async def receive(self, seconds: float) -> bytes:
-        """Return the next events as they are sent; empty if none arrive within `seconds`."""
+        """Return the next events as they are sent; empty if none arrive within `seconds`.
+
+        Those before have been sent by then.
+        """
+        self._release_sent()
         if not self._batches:
             self._woken.clear()
             try:
@@ -91,6 +123,7 @@ class Subscription:
         if self._batches:
             batch = self._batches.popleft()
             self._bytes -= len(batch.text)
+            self._sending = batch.text
             text = batch.after(self.position)
         return text
 
@@ -108,6 +141,7 @@ class ArrivalHub:
 
     def __init__(self, reader: Reader, ids: EventIds, is_stopping: Callable[[], bool]) -> None:
         self.ids = ids
+        self.unsent = UnsentEvents()
         self._reader = reader
         self._is_stopping = is_stopping
         self._subscriptions: dict[bytes, set[Subscription]] = {}
@@ -159,6 +193,7 @@ class ArrivalHub:
         """Send a subscription nothing more; the last one ends the poll."""
         streams = self._subscriptions.get(subscription.repository_id, set())
         streams.discard(subscription)
+        subscription.close()
         if not streams:
             self._subscriptions.pop(subscription.repository_id, None)
         if not self._subscriptions and self._task is not None:

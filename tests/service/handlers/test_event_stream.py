@@ -15,7 +15,7 @@ from service.context import LIFECYCLE
 from service.handlers import event_stream
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.middleware import fair_queue
-from service.streaming import hub, lasting_access
+from service.streaming import hub, lasting_access, unsent_events
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.service.front_door import LOGS, FrontDoor
 from tests.service.handlers.opened_streams import STREAM, await_arrivals, opened, settle
@@ -190,6 +190,24 @@ async def test_a_slow_reader_is_cut_off_and_resumes(
     monkeypatch.setattr(hub.Subscription, "receive", offered)
     async with opened(door, Last_Event_ID=last_id) as stream:
         assert await stream.ids(60) == [*range(60)]
+
+
+async def test_a_stream_that_finds_no_room_for_what_it_missed_is_cut_off_and_resumes(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(door) as stream:
+        last_id = await stream.first_id()
+    await door.store.write_events([make_event(n) for n in range(5)])
+    with monkeypatch.context() as patched:
+        patched.setattr(unsent_events, "MAX_BYTES_PER_OWNER", 100)
+        async with opened(door, Last_Event_ID=last_id) as stream:
+            with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientConnectionError)):
+                async with asyncio.timeout(20):
+                    await stream.answer.content.read()
+    async with opened(door, Last_Event_ID=last_id) as stream:
+        assert await stream.ids(5) == [*range(5)]
+    await until(lambda: door.app[EVENT_STREAMS].open == 0)
+    assert door.app[ARRIVALS].unsent.size == 0
 
 
 async def test_a_credential_has_a_limit_of_streams(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain, islice
 from typing import Final
 
 JSON: Final = "application/json"
@@ -15,6 +16,11 @@ ANY: Final = "*/*"
 _QUALITY: Final = re.compile(r"\s*q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)\s*", re.IGNORECASE)
 # The media ranges that include JSON, and how specific each is.
 _JSON_RANGES: Final = {JSON: 2, "application/*": 1, ANY: 0}
+
+# How many media ranges of a request are read, and how many parameters of each. Browsers send some
+# ten. A request may have a megabyte of commas, and its credential is not verified yet.
+_MOST_RANGES: Final = 100
+_MOST_PARAMETERS: Final = 10
 
 
 def choose_row_format(accept: Iterable[str]) -> str | None:
@@ -42,10 +48,10 @@ def accepts_html(accept: Iterable[str]) -> bool:
 
 def _qualities_of(accept: Iterable[str]) -> dict[str, float]:
     qualities: dict[str, float] = {}
-    for field in accept:
-        for element in field.split(","):
-            name, *parameters = element.split(";")
-            qualities[name.strip().lower()] = _quality_of(parameters)
+    elements = chain.from_iterable(field.split(",", _MOST_RANGES) for field in accept)
+    for element in islice(elements, _MOST_RANGES):
+        name, *parameters = element.split(";", _MOST_PARAMETERS)
+        qualities[name.strip().lower()] = _quality_of(parameters)
     return qualities
 
 

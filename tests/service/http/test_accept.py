@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.http import accept
 from service.http.accept import CSV, NDJSON, choose_row_format
 
 
@@ -40,3 +43,20 @@ def test_rows_are_streamed_to_those_who_prefer_them(accept: list[str], chosen: s
 @given(st.lists(st.text(alphabet="application/x-ndjsontextcsv*,;q=0.19 ", max_size=80)))
 def test_any_header_can_be_read(accept: list[str]) -> None:
     assert choose_row_format(accept) in (None, NDJSON, CSV)
+
+
+@pytest.mark.parametrize("element", [",", "a/b,", "a/b;x,", "a/b" + ";" * 8_000])
+def test_little_of_a_megabyte_of_media_ranges_is_read(
+    monkeypatch: pytest.MonkeyPatch, element: str
+) -> None:
+    read: list[list[str]] = []
+
+    def note(parameters: Iterable[str]) -> float:
+        read.append([*parameters])
+        return 1.0
+
+    monkeypatch.setattr(accept, "_quality_of", note)
+    fields = [element * (8_000 // len(element) or 1)] * 120
+    assert accept.choose_row_format(fields) is None
+    assert len(read) <= 100
+    assert max(map(len, read)) <= 10

@@ -7,7 +7,7 @@ pass to fail within hours.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from indexing.health.sequences import SequenceState
@@ -19,6 +19,7 @@ from indexing.health.thresholds import (
     NEAR_SPAN,
     WINDOW,
 )
+from indexing.health.verdicts import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,8 @@ class Recurrence:
         active = bisect_right(self.days, self.alone[-1])
         return self.quiet * len(self.alone) < MENDED_GAPS * active
 
-    @property
-    def days_to_clear(self) -> int:
-        """The number of further days with many verdicts and no failure until it is not flaky."""
-        return next(later for later in count() if not self._after(later).is_flaky)
-
-    def _after(self, later: int) -> Recurrence:
-        """Return the state after `later` more days with passed verdicts only."""
-        if later == 0:
-            return self
+    def after(self, later: int) -> Recurrence:
+        """Return the state after `later` more days, at least one, with passed verdicts only."""
         newest = self.days[-1]
         days = (*self.days, *range(newest + 1, newest + later + 1))
         start = days[-1] - WINDOW.days + 1
@@ -70,6 +64,26 @@ class Recurrence:
             days=days[bisect_left(days, start) :],
             quiet=self.quiet + later,
         )
+
+
+def count_days_to_clear(state: SequenceState) -> int:
+    """Return after how many more days with many verdicts and no failure it is not flaky."""
+    found = measure(state)
+    if not found.is_flaky:
+        return 0
+    found = _settle_newest(state, found)
+    return next(later for later in count(1) if not found.after(later).is_flaky)
+
+
+def _settle_newest(state: SequenceState, found: Recurrence) -> Recurrence:
+    """Count the newest verdict as one that stands alone if it will do so with the next pass."""
+    clean = [seen for seen in state.newest if seen.outcome is not Outcome.FLAKY][-2:]
+    if [seen.outcome for seen in clean] != [Outcome.PASSED, Outcome.FAILED]:
+        return found
+    near = {seen.day for seen in state.newest[-NEAR_SPAN:] if seen.stood_alone}
+    day = clean[-1].day
+    alone = tuple(sorted({*found.alone, day}))
+    return replace(found, alone=alone, near=len({*near, day}))
 
 
 def is_dense(state: SequenceState) -> bool:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Final
 
-from indexing.health.dense import is_dense, measure
+from indexing.health.dense import count_days_to_clear, is_dense, measure
 from indexing.health.sequences import DayOfSequence, SequenceState
 from indexing.health.status import count_changes, is_broken, judge_sequence
 from indexing.health.thresholds import (
@@ -116,7 +116,7 @@ def _explain_flaky(state: SequenceState) -> Explanation:
 
 def _explain_days(state: SequenceState) -> Explanation:
     found = measure(state)
-    clear = _count(found.days_to_clear, "day")
+    clear = _count(count_days_to_clear(state), "day")
     return Explanation(
         Rule.LONE_RESULTS,
         f"Flaky: on {len(found.alone)} of {_DAYS}, the last on {_date(found.alone[-1])}, its result"

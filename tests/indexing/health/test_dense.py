@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from indexing.health.dense import is_dense, measure
+from indexing.health.dense import count_days_to_clear, is_dense, measure
 from indexing.health.status import judge_sequence
 from indexing.models.tests import HealthStatus
 from tests.indexing.health.dense_histories import GOOD, LONE, histories, run, runs, state, state_of
@@ -140,14 +140,23 @@ def test_it_is_the_rule_in_its_own_words(days: list[str], before: str) -> None:
 @given(histories)
 def test_a_mend_takes_as_many_days_as_it_says(days: list[str]) -> None:
     assume(any(days))
-    # A last failure that nothing followed yet may still turn out to stand alone.
-    executions = runs([*days, "PP"])
-    recurrence = measure(state_of(executions))
+    executions = runs(days)
+    found = state_of(executions)
+    recurrence = measure(found)
     assume(recurrence.is_flaky)
+    newest = max(day for day, letters in enumerate(days) if letters)
     flaky = []
-    for today in range(len(days), len(days) + recurrence.days_to_clear + 1):
+    for today in range(newest, newest + count_days_to_clear(found) + 1):
         flaky.append(measure(state_of(executions, today - 29)).is_flaky)
         executions += [run("P", today + 1, minute) for minute in range(10)]
     assert not flaky[-1]
     # Where two days of the newest 20 verdicts make it flaky, it may take a day less.
-    assert all(flaky[: -2 if recurrence.near > 1 else -1])
+    assert all(flaky[: -2 if recurrence.near > 0 else -1])
+
+
+def test_a_newest_failure_counts_as_the_lone_result_that_the_next_pass_makes_it() -> None:
+    days = [LONE, LONE, *[GOOD] * 5, LONE, "PPPPPPPPPF"]
+    found = state(days)
+    assert measure(found).alone == measure(state([*days, GOOD])).alone[:-1]
+    # 5 * 9 / 4 for the four days then; for the three until now it was 5 * 8 / 3.
+    assert count_days_to_clear(found) == 12

@@ -92,6 +92,22 @@ async def test_few_lone_failures_in_many_runs_are_seen(store: Store) -> None:
     assert quiet == 7
 
 
+async def test_a_test_that_has_just_failed_clears_after_as_many_days_as_it_says(
+    store: Store,
+) -> None:
+    good, lone = "P" * 12, "PPPPPPPPPFPP"
+    for number, letters in enumerate([lone, good, good, lone, lone, "P" * 11 + "F"]):
+        await load(store, day(number, letters))
+    report = await store.get_health(WIDGETS, derive_test_id(WIDGETS, "t"))
+    assert report is not None
+    assert "8 days without a failure will clear it" in report.jobs[0].explanation
+    quiet = 0
+    while await status(store) == "flaky":
+        quiet += 1
+        await load(store, day(5 + quiet, good))
+    assert quiet == 8
+
+
 async def test_the_result_before_the_window_is_a_neighbour(store: Store) -> None:
     lone = "F" + "P" * 11
     results = [

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from http.cookies import SimpleCookie
+from http.cookies import Morsel, SimpleCookie
 from typing import Any
 from urllib.parse import urlencode
 
 from service.ui.forms import FORM_TYPE
 from tests.service.front_door import Answer, FrontDoor
+
+
+def is_taken(name: str, morsel: Morsel[str]) -> bool:
+    """Whether a browser sets or deletes the cookie of that name for all pages, as the field asks.
+
+    Browsers ignore a field about a `__Host-` cookie that is not `Secure`, even one that deletes it:
+    https://datatracker.ietf.org/doc/html/draft-ietf-httpbis-rfc6265bis#section-4.1.3.2
+    """
+    is_for_all = morsel["path"] == "/" and not morsel["domain"]
+    return is_for_all and (bool(morsel["secure"]) or not name.startswith("__Host-"))
 
 
 class Client:
@@ -47,6 +57,8 @@ class Client:
         ) as response:
             for line in response.headers.getall("Set-Cookie", ()):
                 for name, morsel in SimpleCookie(line).items():
+                    if not is_taken(name, morsel):
+                        continue
                     if morsel.value:
                         self.cookies[name] = morsel.value
                     else:

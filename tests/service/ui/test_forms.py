@@ -11,12 +11,15 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp.web import BaseRequest
 
+from indexing.fairness import current_tenant
+from indexing.models.keys import ApplicationKey
 from service.ingest.limiter import RequestBodyLimiter
 from service.middleware import fair_queue
-from service.middleware.admission_control import ADMISSION_CONTROL
+from service.middleware.admission_control import ADMISSION_CONTROL, has_own_queue
 from service.ui import forms
 from tests.service.front_door import FrontDoor
 from tests.service.processes import TIMEOUT
+from tests.service.ui.client import Client
 from tests.service.wire import Wire
 from tests.waiting import until
 
@@ -142,3 +145,26 @@ async def test_an_origin_that_is_no_url_is_that_of_another_site(
     headers = {"Origin": origin, "Content-Type": forms.FORM_TYPE}
     refused = await door.ask("/ui/sign-in", headers, "POST", BODY)
     assert (refused.status, b"This form was sent by another site" in refused.body) == (403, True)
+
+
+async def test_a_form_has_64_kib_at_most(door: FrontDoor) -> None:
+    headers = {"Origin": door.base, "Content-Type": forms.FORM_TYPE}
+    refused = await door.ask("/ui/sign-in", headers, "POST", b"key=" + b"x" * 64 * 1024)
+    assert (refused.status, b"larger than 65536 bytes" in refused.body) == (413, True)
+
+
+async def test_forms_with_any_cookies_wait_for_the_store_as_one_tenant(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door.client.cookie_jar.clear()
+    find_key, tenants = door.reader.find_key, []
+
+    async def note(digest: bytes) -> ApplicationKey | None:
+        tenants.append(current_tenant.get())
+        return await find_key(digest)
+
+    monkeypatch.setattr(door.reader, "find_key", note)
+    for _ in range(3):
+        assert (await Client(door).sign_in(await door.new_key())).status == 303
+    assert len(tenants) == 3
+    assert not any(map(has_own_queue, tenants))

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from typing import Any
 
 import aiohttp
 import pytest
 from multidict import CIMultiDict
 
+from indexing.errors import StoreUnavailableError
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
+from indexing.models.selections import ExecutionSelection
+from indexing.store.interface import Store
 from service.auth.api_keys import digest_key
 from service.cache import session as cache
 from service.cache.keys import Kind
@@ -106,6 +110,16 @@ async def test_series_of_tests_by_health_share_one_read(door: FrontDoor, reads: 
     assert reads.count("count_health") == 2
 
 
+async def test_a_quarantine_shows_in_the_next_count_of_quarantined_tests(door: FrontDoor) -> None:
+    of_day = f"start={NOON:%Y-%m-%d}T00:00:00Z&end={after(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    target = f"{TESTS}/stats/quarantined_tests?{of_day}"
+    await load_names(door.store, ["hinge"])
+    for _ in range(3):
+        assert (await door.get(target)).json["value"] == 0
+    await add(door)
+    assert (await door.get(target)).json["value"] == 1
+
+
 async def test_an_absent_value_is_not_cached(door: FrontDoor, reads: list[str]) -> None:
     assert (await door.get(HINGE)).status == 404
     await load_names(door.store, ["hinge"])
@@ -136,6 +150,39 @@ async def test_every_write_shows_in_the_next_answer(door: FrontDoor) -> None:
     await door.store.remove_quarantine(WIDGETS, uuid.UUID(quarantine), NOON)
     assert await listed(door) == []
     assert (await door.get(f"{QUARANTINES}/{quarantine}")).status == 404
+
+
+async def test_an_automatic_quarantine_shows_in_the_next_answer(door: FrontDoor) -> None:
+    await door.store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
+    for attempt, conclusion in enumerate([Conclusion.FAILED, Conclusion.PASSED], start=1):
+        run = make_run(attempt=attempt)
+        executions = make_executions(run, [("hinge", conclusion)], after(minutes=attempt - 5))
+        await door.store.write_results(WIDGETS, {run: executions})
+    assert await listed(door) == await listed(door) == []
+    await door.store.refresh_tests(NOON, repository=WIDGETS)
+    assert len(await listed(door)) == 1
+
+
+Removal = Callable[[Store], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        lambda store: store.forget_test(WIDGETS, "hinge", NOON),
+        lambda store: store.remove_executions(ExecutionSelection(WIDGETS, test_name="hinge"), NOON),
+        lambda store: store.prune(after(days=1), NOON),
+    ],
+    ids=["forgotten", "removed", "pruned"],
+)
+async def test_a_removal_shows_in_the_next_answer(door: FrontDoor, remove: Removal) -> None:
+    await load_names(door.store, ["hinge"])
+    # The second and third come from the caches.
+    bodies = {(await door.get(HINGE)).body for _ in range(3)}
+    assert len(bodies) == 1
+    await remove(door.store)
+    # A test that was not forgotten stays known, without its executions.
+    assert (await door.get(HINGE)).body not in bodies
 
 
 @TOLD_AT_ONCE
@@ -319,6 +366,27 @@ async def test_a_load_leaves_what_it_does_not_change(door: FrontDoor, reads: lis
     # Its own detail has changed.
     await load(door, "n2", "hinge", 2)
     assert (await door.get(HINGE)).json["last_success_at"] == "2026-09-01T14:00:00Z"
+
+
+async def test_what_a_refresh_wrote_before_it_failed_shows_in_the_next_answer(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await load_names(door.store, ["hinge"])
+    for _ in range(3):
+        assert (await door.get(HINGE)).json["last_success_at"] == "2026-09-01T12:00:00Z"
+    store: Any = door.reader
+    refresh = store.refresh_tests
+
+    async def fail(now: datetime, progress: Any, repository: Any, changed: Any) -> int:
+        # It has not reported what it changed.
+        del changed
+        await refresh(now, progress, repository)
+        raise StoreUnavailableError("gone")
+
+    monkeypatch.setattr(store, "refresh_tests", fail)
+    with pytest.raises(StoreUnavailableError):
+        await load(door, "n1", "hinge", 1)
+    assert (await door.get(HINGE)).json["last_success_at"] == "2026-09-01T13:00:00Z"
 
 
 async def test_results_that_are_loaded_again_invalidate_nothing(

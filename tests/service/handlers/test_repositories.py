@@ -120,6 +120,15 @@ async def test_the_list_of_another_owner_is_like_that_of_an_unknown_one(door: Fr
     assert (empty.status, names_in(empty.json)) == (200, [])
 
 
+async def test_an_owner_never_gets_the_list_of_another(door: FrontDoor) -> None:
+    await load(door)
+    theirs = await door.new_key(owner="umbrella")
+    for _ in range(3):
+        assert names_in((await door.get(LIST)).json) == ["acme/gadgets", "acme/widgets"]
+        found = await door.get("/v1/ci/umbrella/repositories", key=theirs)
+        assert names_in(found.json) == ["umbrella/widgets"]
+
+
 async def test_every_wrong_parameter_is_named(door: FrontDoor) -> None:
     assert (await door.get("/v1/ci/ac_me/repositories")).wrong_fields == [("path", "owner")]
     wrong = await door.get(f"{LIST}?sort=size&per_page=101&repository=a/b&cursor=x")

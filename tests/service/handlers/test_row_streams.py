@@ -254,6 +254,19 @@ async def test_a_credential_has_a_few_streams_at_a_time(
     assert door.app[ROW_STREAMS].open == 0
 
 
+async def test_a_stream_that_cannot_begin_leaves_no_stream_open(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> Any:
+        raise StoreUnavailableError("gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(door.reader, "list_events", fail)
+        for _ in range(MAX_STREAMS_PER_PRINCIPAL):
+            assert (await door.get(LOGS, Accept=NDJSON)).status == 503
+    assert (await door.get(LOGS, Accept=NDJSON)).status == 200
+
+
 async def test_a_client_that_goes_away_leaves_no_stream_open(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

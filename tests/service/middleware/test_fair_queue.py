@@ -9,6 +9,7 @@ import pytest
 
 from service.middleware import fair_queue as limits
 from service.middleware.fair_queue import FairQueue, OverloadedError
+from tests.service.processes import TIMEOUT
 
 
 class Work:
@@ -191,3 +192,21 @@ async def test_a_request_cancelled_as_it_gets_a_slot_gives_it_back() -> None:
     work.ask("one", limits.MAX_RUNNING_PER_TENANT)
     await work.finish()
     assert len(work.began) == limits.MAX_RUNNING_PER_TENANT
+
+
+async def test_all_who_are_refused_learn_it_batch_by_batch_though_some_have_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "REFUSED_AT_ONCE", 2)
+    monkeypatch.setattr(limits, "MAX_RUNNING", 1)
+    for bound in ("MIN_QUEUE", "MAX_QUEUE"):
+        monkeypatch.setattr(limits, bound, 0)
+    work = Work()
+    work.ask("one", 1)
+    refused = work.ask("one", 7)
+    await asyncio.sleep(0)
+    refused[0].cancel()
+    _, pending = await asyncio.wait(refused, timeout=TIMEOUT)
+    assert not pending
+    assert work.refused == {"one": 6}
+    await work.finish()

@@ -193,3 +193,32 @@ async def test_a_client_that_does_not_read_gets_no_more_answers_until_it_reads(
         assert (status, len(orjson.loads(body)["quarantined_tests"])) == (200, size)
     assert unsent.largest < 1_000_000
     await wire.close()
+
+
+class Unread(asyncio.Transport):
+    """A transport with so many bytes that its client has not read."""
+
+    size = connection.SEND_MIN_BYTES * 10
+    is_aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.size
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def test_a_client_that_reads_enough_in_time_keeps_its_connection(door: FrontDoor) -> None:
+    wire = await Wire.open(door)
+    assert (await wire.ask(wire.head("/health/live")))[0] == 200
+    made, unread = wire.connection, Unread()
+    real, made._wire = made._wire, unread
+    made.pause_writing()
+    enough = connection.SEND_MIN_BYTES
+    for read, is_aborted in ((enough, False), (enough, False), (enough - 1, True)):
+        unread.size -= read
+        # As when the time for a part of the response has passed.
+        made._cut_off()
+        assert unread.is_aborted == is_aborted
+    made._wire = real
+    await wire.close()

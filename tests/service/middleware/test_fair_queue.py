@@ -210,3 +210,16 @@ async def test_all_who_are_refused_learn_it_batch_by_batch_though_some_have_left
     assert not pending
     assert work.refused == {"one": 6}
     await work.finish()
+
+
+async def test_nobody_overtakes_a_request_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_RUNNING", 1)
+    queue = FairQueue()
+    assert queue.try_acquire("one")
+    waiting = asyncio.create_task(queue.acquire("two"))
+    await asyncio.sleep(0)
+    queue.release("one")
+    assert not queue.try_acquire("three")
+    await waiting
+    queue.release("two")
+    assert queue.try_acquire("three")

@@ -170,6 +170,13 @@ async def test_a_forged_form_changes_nothing(client: Client) -> None:
     assert await is_quarantined(client.door)
 
 
+async def test_no_part_of_a_csrf_token_comes_twice(client: Client) -> None:
+    await client.sign_in()
+    first, second = [{*(await client.proof("/ui/")).split(".")} for _ in range(2)]
+    # What stays the same in a compressed page could be guessed from its size.
+    assert not first & second
+
+
 async def test_what_a_key_may_not_do_no_form_does_either(client: Client) -> None:
     await load_shown(client.door.store)
     await client.sign_in(await client.door.new_key(Scope.READ))

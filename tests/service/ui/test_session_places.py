@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from indexing.clocks import utc_now
 from indexing.names import RepositoryName
 from service.cache.memory import MemoryBackend
 from service.config.settings import Settings
+from service.ui.session import LIFETIME
 from service.ui.session_places import needs_folder, open_token_sessions
 from service.ui.token_sessions import SignedToken, TokenSessions
 
@@ -24,6 +26,12 @@ ON_ELASTICSEARCH = replace(ON_SQLITE, elasticsearch_url=("http://127.0.0.1:1",))
 
 def any_in(folder: Path) -> bool:
     return any(folder.iterdir())
+
+
+def find_expiry_in(folder: Path) -> float:
+    """Return the time of the one file, which is that at which it expires."""
+    [kept] = folder.iterdir()
+    return kept.stat().st_mtime
 
 
 async def open_sessions(settings: Settings, folder: Path | None) -> TokenSessions:
@@ -38,6 +46,13 @@ async def test_workers_over_elasticsearch_share_a_folder(tmp_path: Path) -> None
     assert await other.find(ticket) == SIGNED
     await other.end(ticket)
     assert await one.find(ticket) is None
+
+
+async def test_a_token_is_kept_for_as_long_as_its_session(tmp_path: Path) -> None:
+    opened = await open_sessions(ON_ELASTICSEARCH, tmp_path)
+    began = time.time()
+    await opened.begin(SIGNED, MONA)
+    assert find_expiry_in(tmp_path) >= began + LIFETIME.total_seconds()
 
 
 async def test_a_single_process_over_elasticsearch_writes_no_file(

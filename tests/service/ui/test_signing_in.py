@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlencode
 
@@ -9,10 +10,11 @@ import pytest
 
 from service.auth.api_keys import digest_key
 from service.config.secret import choose_secret
-from service.config.settings import LogFormat, LogLevel
+from service.config.settings import LogFormat, LogLevel, Settings
 from service.logs import configure_logging
 from service.ui.links import make_link
 from tests.builders import NOON
+from tests.service.conftest import open_door
 from tests.service.front_door import FrontDoor
 from tests.service.ui.client import Client
 
@@ -77,6 +79,17 @@ async def test_a_link_signs_in_once_within_ten_minutes_and_no_log_shows_it(
     assert "/ui/sign-in" in logged
     assert link not in logged
     assert client.door.key not in logged
+
+
+async def test_processes_that_share_a_redis_accept_a_link_once(
+    stack: Settings, redis_url: str
+) -> None:
+    shared = replace(stack, redis_url=redis_url)
+    async for one in open_door(shared):
+        async for other in open_door(shared):
+            path = f"/ui/sign-in?link={await make_link_of(one)}"
+            assert (await Client(one).get(path)).status == 303
+            assert (await Client(other).get(path)).status == 403
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,15 @@ class Stream:
                 fields = {}
         return None
 
+    async def is_broken_off(self) -> bool:
+        """Read to the end; return whether the connection breaks before the body is complete."""
+        try:
+            async with asyncio.timeout(20):
+                await self.answer.content.read()
+        except (aiohttp.ClientPayloadError, aiohttp.ClientConnectionError):
+            return True
+        return False
+
     async def ids(self, count: int) -> list[int]:
         """Return the ids of the next events, as `bodies` does."""
         return [*await self.bodies(count)]
@@ -91,6 +100,12 @@ async def opened(
     async with door.client.get(door.base + target, headers=sent) as answer:
         assert answer.status == 200, await answer.read()
         yield Stream(answer)
+
+
+async def find_first_id(door: FrontDoor) -> str:
+    """Return an id with which a stream resumes after all events so far."""
+    async with opened(door) as stream:
+        return await stream.first_id()
 
 
 async def settle(door: FrontDoor, count: int) -> None:

@@ -19,7 +19,7 @@ from service.streaming.event_ids import EventIds
 from service.streaming.hub import Batch, Subscription
 from tests.builders import GADGETS, WIDGETS, make_event
 from tests.service.front_door import FrontDoor
-from tests.service.handlers.opened_streams import STREAM, opened, settle
+from tests.service.handlers.opened_streams import STREAM, find_first_id, opened, settle
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
@@ -29,8 +29,7 @@ async def test_streams_read_what_they_have_missed_one_at_a_time(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Otherwise those of one client would keep all others waiting.
-    async with opened(door) as stream:
-        last_id = await stream.first_id()
+    last_id = await find_first_id(door)
     await door.store.write_events([make_event(n) for n in range(20)])
     monkeypatch.setattr(hub, "EVENTS_AT_ONCE", 5)
     read, reading, most = door.reader.list_arrivals, 0, 0

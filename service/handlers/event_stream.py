@@ -87,8 +87,7 @@ class _Stream:
 
     async def run(self, position: ArrivalKey) -> AsyncGenerator[bytes, None]:
         """Yield the stream's text from that place on, until the process stops or access ends."""
-        unsent = self._hub.unsent
-        subscription = Subscription(self._repository, position, unsent)
+        subscription = Subscription(self._repository, position, self._hub.unsent)
         # With this id, a client can resume even if it has not received an event yet.
         salt = secrets.token_bytes(SALT_SIZE)
         first_id = self._hub.ids.write(subscription.repository_id, position, salt)
@@ -96,7 +95,7 @@ class _Stream:
         while True:
             text, position, is_all = await self._hub.read_missed(subscription, self._principal)
             if text:
-                with unsent.keep(text, self._repository.owner.lower()):
+                with subscription.keep(text):
                     yield text
             # A slow client would hold it until the next read.
             del text

@@ -11,6 +11,7 @@ import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -86,6 +87,14 @@ class Subscription:
                 self._batches.append(batch)
                 self._bytes += len(batch.text)
         self.wake()
+
+    def keep(self, text: bytes) -> AbstractContextManager[None]:
+        """Count a text that is sent besides batches until the context exits.
+
+        Raises:
+            BrokenStreamError: it has no room.
+        """
+        return self._unsent.keep(text, self._owner)
 
     def close(self) -> None:
         """Keep nothing from now on, because nothing more is sent."""

@@ -181,6 +181,7 @@ def _find_small_content(
     Raises:
         Problem: 400 or 413 for any other, if it has to be small.
     """
+    has_to_be_small = max_bytes <= SMALL_BODY_BYTES
     content = None
     if size <= SMALL_BODY_BYTES:
         sent = b"".join(pieces)
@@ -188,9 +189,9 @@ def _find_small_content(
             content = inflate_small_gzip(sent, SMALL_BODY_BYTES) if packed else sent
         except CompressionError as error:
             # A worker reads several members, and what comes before a defect.
-            if max_bytes <= SMALL_BODY_BYTES:
+            if has_to_be_small:
                 raise problems.malformed(f"the request body cannot be unpacked: {error}") from error
-    if content is None and max_bytes <= SMALL_BODY_BYTES:
+    if content is None and has_to_be_small:
         raise _body_too_large(max_bytes)
     return content
 

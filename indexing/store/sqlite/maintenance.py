@@ -17,7 +17,6 @@ from indexing.store.sqlite.quarantine_rows import IN_FORCE
 from indexing.store.sqlite.removal import delete_executions, drop_pruned
 from indexing.store.sqlite.rollups import finish_days
 from indexing.store.sqlite.schema import SCHEMA_VERSION, read_version
-from indexing.store.sqlite.search.name_index import rebuild_names
 from indexing.store.sqlite.stale_tests import mark_found, new_later_mark
 from indexing.timestamps import to_microseconds
 
@@ -121,12 +120,11 @@ def _note_pruned(connection: sqlite3.Connection, number: int) -> None:
         write_number(connection, PRUNED_BEFORE, number)
 
 
-def rebuild_derived(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Rebuild the n-gram indexes and mark every test as stale.
+def mark_all(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Mark every test as stale, for a rebuild.
 
     Returns the number of tests and their mark; those that were stale before have another one.
     """
-    rebuild_names(connection)
     mark = new_later_mark(connection)
     mark_found(connection, "SELECT id FROM tests", later=mark)
     count: int = connection.execute("SELECT count(*) FROM tests").fetchone()[0]

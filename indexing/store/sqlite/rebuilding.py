@@ -26,11 +26,12 @@ from typing import Final
 from indexing.child_processes import with_python_path
 from indexing.store.interface import Steps
 from indexing.store.sqlite.connections import Connections
-from indexing.store.sqlite.maintenance import rebuild_derived
+from indexing.store.sqlite.maintenance import mark_all
 from indexing.store.sqlite.pace import TRANSACTION_SECONDS
 from indexing.store.sqlite.refresh import write_computed
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.refreshing import refresh_in_steps
+from indexing.store.sqlite.search.name_rebuild import NameRebuild
 
 # Up to this many tests are computed sooner than processes start.
 _FEW_TESTS: Final = 2_000
@@ -47,7 +48,29 @@ Computed = Sequence[tuple[int, RefreshedRows]]
 
 async def rebuild_in_steps(connections: Connections, now: datetime, progress: Steps | None) -> int:
     """Rebuild the whole store; return the number of its tests."""
-    count, mark = await connections.write(rebuild_derived)
+    count, mark = await connections.write(mark_all)
+    # While other processes compute tests.
+    names = asyncio.create_task(_rebuild_names(connections, mark))
+    try:
+        await _judge_all(connections, now, progress, count, mark)
+        await names
+    finally:
+        names.cancel()
+        await asyncio.gather(names, return_exceptions=True)
+    return count
+
+
+async def _rebuild_names(connections: Connections, mark: int) -> None:
+    names = NameRebuild(mark)
+    await connections.write(names.begin)
+    while await connections.write(names.write_some):
+        pass
+
+
+async def _judge_all(
+    connections: Connections, now: datetime, progress: Steps | None, count: int, mark: int
+) -> None:
+    """Compute all tests, `count` of which have that mark."""
     done = 0
     if count > _FEW_TESTS and _count_processors() > 1 and os.name == "posix":
         rebuild = _ParallelRebuild(connections, now, progress, mark)
@@ -55,7 +78,6 @@ async def rebuild_in_steps(connections: Connections, now: datetime, progress: St
         done = rebuild.total
     rest = None if progress is None else lambda steps: progress(done + steps)
     await refresh_in_steps(connections, now, rest, None, None)
-    return count
 
 
 class ProcessDiedError(Exception):

@@ -26,7 +26,7 @@ from indexing.store import open_store
 from indexing.store.interface import Store
 from indexing.store.sqlite import rebuilding
 from indexing.store.sqlite.connections import Connections, connect
-from indexing.store.sqlite.maintenance import rebuild_derived
+from indexing.store.sqlite.maintenance import mark_all
 from indexing.store.sqlite.refresh import compute_changed_rows, write_computed
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
@@ -153,7 +153,7 @@ async def add_and_judge(store: Store) -> None:
 
 async def add_judge_and_mark(store: Store) -> None:
     await add_and_judge(store)
-    await store._connections.write(rebuild_derived)  # type: ignore[attr-defined]
+    await store._connections.write(mark_all)  # type: ignore[attr-defined]
 
 
 async def prune(store: Store) -> None:
@@ -173,7 +173,7 @@ async def test_a_test_that_changes_while_it_is_computed_is_computed_again(
     # So that every computed test has rows to write.
     with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as connection:
         connection.execute("UPDATE identities SET executions_count = 99")
-    _, mark = await connections.write(rebuild_derived)
+    _, mark = await connections.write(mark_all)
     with closing(connect(folder / FILE, 1, sqlite3.Connection)) as reader:
         reader.execute("PRAGMA query_only = ON")
         tests = [row[0] for row in reader.execute("SELECT test FROM stale_tests")]
@@ -193,7 +193,7 @@ async def test_a_test_that_changes_while_it_is_computed_is_computed_again(
 async def test_the_mark_of_a_prune_of_the_earlier_release_is_another_one(
     connections: Connections,
 ) -> None:
-    _, mark = await connections.write(rebuild_derived)
+    _, mark = await connections.write(mark_all)
     prune = "UPDATE stale_tests SET recompute = min(2, max(1, recompute))"
     await connections.write(lambda connection: connection.execute(prune).rowcount)
     tests = [(number, RefreshedRows()) for number in range(1, len(NAMES) + 1)]
@@ -202,7 +202,7 @@ async def test_the_mark_of_a_prune_of_the_earlier_release_is_another_one(
 
 
 async def test_computed_tests_are_written_in_short_transactions(connections: Connections) -> None:
-    _, mark = await connections.write(rebuild_derived)
+    _, mark = await connections.write(mark_all)
     tests = [(number, RefreshedRows()) for number in range(1, len(NAMES) + 1)]
     written = []
     while tests:
@@ -218,7 +218,7 @@ async def test_computed_tests_are_written_in_short_transactions(connections: Con
 async def test_a_process_leaves_out_tests_that_have_another_mark_or_are_gone(
     folder: Path, connections: Connections
 ) -> None:
-    _, mark = await connections.write(rebuild_derived)
+    _, mark = await connections.write(mark_all)
     change = "UPDATE stale_tests SET recompute = 1 WHERE test = 2"
     await connections.write(lambda connection: connection.execute(change).rowcount)
     with closing(connect(folder / FILE, 1, sqlite3.Connection)) as reader:

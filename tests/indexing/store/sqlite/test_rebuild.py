@@ -10,7 +10,7 @@ import pytest
 
 from indexing.store import open_store
 from indexing.store.sqlite.connections import connect
-from indexing.store.sqlite.maintenance import rebuild_derived
+from indexing.store.sqlite.maintenance import mark_all
 from indexing.store.sqlite.refresh import refresh_some
 from tests.builders import NOON, WIDGETS
 from tests.indexing.store.sqlite.derived_data import dump
@@ -64,7 +64,7 @@ async def test_a_rebuild_repairs_derived_rows(tmp_path: Path, damage: str) -> No
 async def test_a_rebuild_writes_nothing_for_a_test_that_is_right(tmp_path: Path) -> None:
     await fill(tmp_path)
     with closing(connect(tmp_path / FILE, 10, sqlite3.Connection)) as connection:
-        tests, _ = rebuild_derived(connection)
+        tests, _ = mark_all(connection)
         written: list[str] = []
         connection.set_trace_callback(
             lambda statement: None if statement.startswith("SELECT") else written.append(statement)

@@ -213,7 +213,7 @@ async def test_a_load_judges_no_tests_that_a_rebuild_is_to_judge(tmp_path: Path)
         await load_everywhere(store, number)
     await store.refresh_tests(NOON)
     rebuilding = Connections.open(tmp_path / "mergewatch.db")
-    assert (await rebuilding.write(maintenance.rebuild_derived))[0] == 600
+    assert (await rebuilding.write(maintenance.mark_all))[0] == 600
     await rebuilding.close()
     run = make_run("new", commit="new")
     uploaded = make_executions(run, [("t5", FAILED), ("new", PASSED)], after(hours=-1))

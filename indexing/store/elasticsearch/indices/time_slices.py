@@ -78,8 +78,8 @@ class TimeSlices:
             if failures:
                 # Do not try the remaining slices: they would fail too, perhaps only after a
                 # minute each.
-                last = failures[max(failures)]
-                return dict.fromkeys(missing[start:], last) | failures
+                untried = missing[start + _CREATED_AT_ONCE :]
+                return failures | dict.fromkeys(untried, failures[max(failures)])
         return {}
 
     async def send(self, operations: Sequence[Operation]) -> list[Outcome]:

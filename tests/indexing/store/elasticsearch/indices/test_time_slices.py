@@ -7,7 +7,7 @@ import pytest
 from indexing.errors import StoreUnavailableError
 from indexing.models.executions import Conclusion
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.bulk import Operation, Outcome
 from indexing.store.elasticsearch.indices.layout import EVENTS_MAPPING
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome, ExecutionCount
@@ -58,6 +58,23 @@ async def test_a_slice_has_our_mapping_even_without_templates(
     (index,) = found.values()
     assert index["mappings"]["dynamic"] == "false"
     assert index["mappings"]["properties"].keys() == EVENTS_MAPPING.keys()
+
+
+@pytest.mark.fresh_indices
+async def test_a_slice_that_cannot_be_created_fails_its_own_writes_only(
+    store: ElasticsearchStore,
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    layout = cluster_of(store).layout
+    refused, created = layout.events_of("2026-07"), layout.events_of("2026-08")
+    # No index may have the name of an alias.
+    await ask(store, "PUT", f"/{layout.control}/_alias/{refused}")
+    failed, written = await cluster_of(store).slices.send_each(
+        [Operation("create", index, "1", "1", {}) for index in (refused, created)]
+    )
+    assert isinstance(failed, StoreUnavailableError)
+    assert isinstance(written, Outcome)
+    assert not written.failed
 
 
 async def test_no_write_creates_an_index(store: ElasticsearchStore) -> None:

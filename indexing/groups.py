@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from indexing.models.groups import WORST_FIRST, TestGroup
 from indexing.models.tests import HEALTH_NUMBERS
@@ -16,7 +16,7 @@ BADNESS: Final = {
 }
 
 # The number of tests by badness from 0 up, then the executions and failed executions.
-Counts: TypeAlias = list[int]
+Counts = list[int]
 _EXECUTIONS: Final = len(BADNESS)
 _FAILED: Final = _EXECUTIONS + 1
 

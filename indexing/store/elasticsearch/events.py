@@ -13,6 +13,7 @@ from indexing.models.events import EventKey, EventQuery, EventRow
 from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_query import TIME, every_of, make_query, slices_of
 from indexing.store.elasticsearch.indices.layout import Layout
@@ -137,6 +138,6 @@ async def _read_page(
     return page
 
 
-def _row_of(hit: paging.Hit) -> EventRow:
+def _row_of(hit: Hit) -> EventRow:
     microseconds, event_id = hit["sort"]
     return EventRow(microseconds, event_id, hit["_source"]["body"].encode())

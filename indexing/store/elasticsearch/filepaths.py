@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indexing.names import RepositoryName
-from indexing.store.elasticsearch.client.scanning import groups_body
+from indexing.store.elasticsearch.client.scanning import GROUPS, groups_body
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.search.aggregation import search_rows
 from indexing.store.elasticsearch.search.query import FILE, key_of
@@ -20,5 +20,5 @@ async def list_filepaths(
         after=None if after is None else {FILE: key_of(routing, after)},
     )
     answer = await search_rows(cluster, repository, body)
-    buckets = answer["aggregations"]["groups"]["buckets"]
+    buckets = answer["aggregations"][GROUPS]["buckets"]
     return [bucket["key"][FILE].partition("\0")[2] for bucket in buckets]

@@ -16,7 +16,7 @@ from indexing.models.groups import Grouping, TestGroup
 from indexing.models.tests import TestSort
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import text_groups
-from indexing.store.elasticsearch.client.scanning import groups_body
+from indexing.store.elasticsearch.client.scanning import GROUPS, groups_body
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.distinct_tests import (
     HEALTH,
@@ -134,7 +134,7 @@ async def _read_combinations(
     while True:
         body = groups_body(query, (name, other, health), size=_BUCKETS, within=sums, after=after)
         answer = await search_rows(cluster, repository, body)
-        found = answer["aggregations"]["groups"]
+        found = answer["aggregations"][GROUPS]
         yield found["buckets"]
         if len(found["buckets"]) < _BUCKETS:
             return

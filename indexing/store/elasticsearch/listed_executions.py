@@ -10,6 +10,7 @@ from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, List
 from indexing.models.paging import Anchor, Page
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.clauses import any_of
+from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.indices.retention import Retention
@@ -82,7 +83,7 @@ def _query_of(query: ExecutionQuery, retention: Retention) -> dict[str, Any]:
     return {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}
 
 
-def row_of(hit: paging.Hit) -> ListedExecution:
+def row_of(hit: Hit) -> ListedExecution:
     source = hit["_source"]
     failure = source.get("failure_id")
     return ListedExecution(

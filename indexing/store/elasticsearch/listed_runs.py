@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from indexing.models.executions import Run
@@ -61,7 +61,7 @@ def _query_of(query: RunQuery) -> dict[str, Any]:
     return {"bool": {"filter": filters}}
 
 
-def _arrival_of(source: paging.Hit, failed: Collection[str]) -> ListedRun:
+def _arrival_of(source: Mapping[str, Any], failed: Collection[str]) -> ListedRun:
     return ListedRun(
         key=RunKey(from_microseconds(source[TIME]), bytes.fromhex(source["arrival"])),
         run=Run(**{name: source[name] for name in _OF_RUN}),

@@ -26,7 +26,7 @@ from indexing.store.elasticsearch.client import bulk, paging
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING
 from indexing.store.elasticsearch.client.deleting import delete_all
-from indexing.store.elasticsearch.client.documents import Document, Version
+from indexing.store.elasticsearch.client.documents import Document, Hit, Version
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
@@ -169,7 +169,7 @@ async def _try_prune_expiries(cluster: Cluster, before: int, now: datetime) -> b
 async def _read(
     cluster: Cluster,
     rows: paging.List,
-    make_row: Callable[[paging.Hit], QuarantineChange],
+    make_row: Callable[[Hit], QuarantineChange],
     beside: tuple[int, str] | None,
     anchor: Anchor[QuarantineChangeKey],
     limit: int,
@@ -228,11 +228,11 @@ def _operation_of(cluster: Cluster, routing: str, change: QuarantineChange) -> O
     )
 
 
-def _change_of(hit: paging.Hit) -> QuarantineChange:
+def _change_of(hit: Hit) -> QuarantineChange:
     return change_of(hit["_source"])
 
 
-def _expiry_of(hit: paging.Hit) -> QuarantineChange:
+def _expiry_of(hit: Hit) -> QuarantineChange:
     quarantine = slot_of(Document(hit["_id"], hit["_source"], Version(0, 0))).quarantine
     if quarantine is None:
         raise LookupError("the slot holds no quarantine")

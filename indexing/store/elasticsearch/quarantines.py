@@ -27,6 +27,7 @@ from indexing.names import RepositoryName
 from indexing.quarantine.changes import too_many_of_test, too_many_quarantines
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import paging
+from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.client.failures import ConflictError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.recovery import judge_recovery
@@ -78,7 +79,7 @@ async def list_quarantines(
     return page
 
 
-async def _keep_applying(branch: str, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
+async def _keep_applying(branch: str, hits: Sequence[Hit]) -> list[Hit]:
     return await keep_covering(hits, lambda hit: hit["_source"]["branch"], branch)
 
 
@@ -230,7 +231,7 @@ def _query_of(query: QuarantineQuery) -> dict[str, Any]:
     return in_force(query.now, *filters)
 
 
-def _row_of(hit: paging.Hit) -> Quarantine:
+def _row_of(hit: Hit) -> Quarantine:
     return quarantine_of(hit["_source"])
 
 

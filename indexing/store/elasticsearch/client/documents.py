@@ -8,6 +8,9 @@ from typing import Any, Self
 
 import orjson
 
+# A result of a search.
+Hit = Mapping[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Version:

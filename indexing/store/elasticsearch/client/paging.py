@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar
 from indexing.models.paging import Page
 from indexing.store.elasticsearch.client.combined_reads import CombinedReads, search_alone
 from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.client.places import Search
 from indexing.timestamps import to_microseconds
 
 R = TypeVar("R")
 
-Hit = Mapping[str, Any]
 # Returns the hits that belong to the list.
 Keep = Callable[[Sequence[Hit]], Awaitable[Sequence[Hit]]]
 

@@ -10,9 +10,9 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final
 
 from indexing.store.elasticsearch.client.connection import WRITING, Connection, Timeouts
+from indexing.store.elasticsearch.client.documents import Hit
 
-Hit = Mapping[str, Any]
-
+# The name of the aggregation in the searches of `groups_body`.
 GROUPS: Final = "groups"
 
 

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.store.elasticsearch import quarantine_changes
+from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.client.existing_ids import find_existing
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.dirty_markers import mark_changed
-from indexing.store.elasticsearch.derived.removed_results import Hits, delete_results
+from indexing.store.elasticsearch.derived.removed_results import delete_results
 from indexing.store.elasticsearch.quarantine_slots import (
     QuarantineSlot,
     read_slots,
@@ -42,7 +43,7 @@ async def clear_forgotten(
     `slots` are those of these tests and of others. The executions must be searchable already.
     """
 
-    async def select_lost(hits: Hits) -> Hits:
+    async def select_lost(hits: Sequence[Hit]) -> Sequence[Hit]:
         # After the search: later loads may have registered a test again, for later results.
         there = await _find_registered(cluster, routing, {h["_source"]["test_id"] for h in hits})
         return [hit for hit in hits if hit["_source"]["test_id"] not in there]

@@ -25,7 +25,8 @@ from indexing.health.observations import Observation
 from indexing.models.executions import Conclusion
 from indexing.models.tests import METADATA_FIELDS, TestMetadata
 from indexing.store.elasticsearch.client.connection import WRITING
-from indexing.store.elasticsearch.client.scanning import Hit, scan, scan_groups
+from indexing.store.elasticsearch.client.documents import Hit
+from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.marked_executions import short_id
 from indexing.store.elasticsearch.derived.observation_clauses import (

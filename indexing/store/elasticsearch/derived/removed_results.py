@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
+from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers
@@ -23,14 +24,12 @@ from indexing.store.elasticsearch.tests import RemovedBound
 
 _ROWS_A_PAGE: Final = 5_000
 
-Hits = Sequence[Mapping[str, Any]]
-
 
 async def delete_results(
     cluster: Cluster,
     routing: str,
     query: Mapping[str, Any],
-    select: Callable[[Hits], Awaitable[Hits]] | None = None,
+    select: Callable[[Sequence[Hit]], Awaitable[Sequence[Hit]]] | None = None,
 ) -> int:
     """Delete the executions that a query finds, or those that `select` leaves of them.
 
@@ -52,7 +51,7 @@ async def delete_results(
     return deleted
 
 
-async def _delete(cluster: Cluster, routing: str, hits: Hits) -> int:
+async def _delete(cluster: Cluster, routing: str, hits: Sequence[Hit]) -> int:
     sources = [hit["_source"] for hit in hits]
     marker_id = dirty_markers.new_marker_id()
     tests = {source["test_id"] for source in sources}

@@ -17,8 +17,8 @@ from indexing.errors import StoreError
 from indexing.store.elasticsearch.client import bulk
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
+from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.client.failures import NOT_FOUND
-from indexing.store.elasticsearch.client.scanning import Hit
 from indexing.store.elasticsearch.indices.existing import delete_index, find_index, list_indices
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.templates import choose_replicas, resolve

@@ -19,6 +19,7 @@ from indexing.models.tests import VALUE_SORTS, IdentityKey, TestIdentity, TestQu
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.combined_reads import CombinedReads
+from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.client.failures import TooComplexError, TooManyTermsError
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.search.quarantined import find_quarantined, mark_quarantined
@@ -259,8 +260,8 @@ def _matching(cluster: Cluster, query: TestQuery, how: Width | Shortcut) -> pagi
 
 
 async def _note_names(
-    cluster: Cluster, query: TestQuery, keep: paging.Keep, hits: Sequence[paging.Hit]
-) -> Sequence[paging.Hit]:
+    cluster: Cluster, query: TestQuery, keep: paging.Keep, hits: Sequence[Hit]
+) -> Sequence[Hit]:
     """Note for later scans whether the names of the repository are short."""
     if hits:
         length = sum(len(name_in(hit["sort"], query.sort)) for hit in hits)
@@ -276,9 +277,7 @@ def _has_short_names(cluster: Cluster, query: TestQuery) -> bool | None:
     return cluster.short_names.find(routing_of(query.repository))
 
 
-async def _keep_matches(
-    pattern: str, sort: TestSort, hits: Sequence[paging.Hit]
-) -> list[paging.Hit]:
+async def _keep_matches(pattern: str, sort: TestSort, hits: Sequence[Hit]) -> list[Hit]:
     yielder = LoopYielder()
     found = []
     for hit in hits:
@@ -297,7 +296,7 @@ class _Matcher:
         self._excluded = GlobSet(query.patterns_excluded) if query.patterns_excluded else None
         self._files = GlobSet(query.filepaths) if query.filepaths else None
 
-    async def keep(self, hits: Sequence[paging.Hit]) -> list[paging.Hit]:
+    async def keep(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits that match; yields to the event loop regularly."""
         yielder = LoopYielder()
         found = []
@@ -307,7 +306,7 @@ class _Matcher:
             await yielder.yield_if_due()
         return found
 
-    async def _matches(self, hit: paging.Hit, yielder: LoopYielder) -> bool:
+    async def _matches(self, hit: Hit, yielder: LoopYielder) -> bool:
         name = name_in(hit["sort"], self._sort)
         if not await _matches_any(self._names, name, yielder):
             return False
@@ -329,7 +328,7 @@ async def _matches_any(patterns: GlobSet, text: str, yielder: LoopYielder) -> bo
     return False
 
 
-def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
+def _row_of_values(query: TestQuery, hit: Hit) -> TestIdentity:
     order = ORDERS[query.sort]
     if order == _KEY_FIELDS:
         key = IdentityKey(*hit["sort"])
@@ -341,7 +340,7 @@ def _row_of_values(query: TestQuery, hit: paging.Hit) -> TestIdentity:
     return TestIdentity(make_test_id_deriver(query.repository)(key.test_name), key)
 
 
-def _row_of(query: TestQuery, hit: paging.Hit) -> TestIdentity:
+def _row_of(query: TestQuery, hit: Hit) -> TestIdentity:
     source = hit["_source"]
     metrics = None
     if query.with_metrics:
@@ -354,10 +353,10 @@ def _row_of(query: TestQuery, hit: paging.Hit) -> TestIdentity:
     )
 
 
-def _key_in_order(query: TestQuery, source: paging.Hit, hit: paging.Hit) -> IdentityKey:
+def _key_in_order(query: TestQuery, source: Mapping[str, Any], hit: Hit) -> IdentityKey:
     key = _key_of(source)
     return key._replace(value=hit["sort"][0]) if query.sort in VALUE_SORTS else key
 
 
-def _key_of(source: paging.Hit) -> IdentityKey:
+def _key_of(source: Mapping[str, Any]) -> IdentityKey:
     return IdentityKey(*(source[field] for field in _KEY_FIELDS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from enum import Enum
 from functools import lru_cache, partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -48,8 +48,8 @@ MANY: Final = 5_000
 
 _EMPTY: Final[Page[TestIdentity]] = Page((), has_previous=False, has_next=False)
 
-Plan: TypeAlias = partial[Page[TestIdentity] | None]
-LastPlan: TypeAlias = partial[Page[TestIdentity]]
+Plan = partial[Page[TestIdentity] | None]
+LastPlan = partial[Page[TestIdentity]]
 
 
 class Strategy(NamedTuple):

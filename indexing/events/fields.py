@@ -41,7 +41,7 @@ class Errors:
 
 
 # The count for the line that is being validated.
-ERRORS: Final[ContextVar[Errors]] = ContextVar("errors")
+current_errors: Final[ContextVar[Errors]] = ContextVar("current_errors")
 
 
 class Member(fields.Field[Any]):
@@ -198,7 +198,7 @@ class Array(Member, fields.List[Any]):
     def _deserialize(self, value: Any, *_: Any, **options: Any) -> list[Any]:
         if not isinstance(value, list):
             raise ValidationError("must be an array")
-        found = ERRORS.get()
+        found = current_errors.get()
         elements: list[Any] = []
         messages: dict[int, Any] = {}
         for index, element in enumerate(value):

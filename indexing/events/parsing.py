@@ -15,7 +15,7 @@ from marshmallow import ValidationError
 from indexing.errors import InvalidValueError
 from indexing.events.catalogue import CATALOGUE
 from indexing.events.envelope import Envelope
-from indexing.events.fields import ERRORS, Errors
+from indexing.events.fields import Errors, current_errors
 from indexing.events.json_text import (
     MemberPath,
     decode,
@@ -144,7 +144,7 @@ def _load(value: dict[str, Any]) -> dict[str, Any]:
 
 def _find_errors(value: dict[str, Any]) -> Iterator[tuple[MemberPath, str]]:
     """Yield each error of an event that is not valid, and its path."""
-    ERRORS.set(Errors(MAX_REASONS + 1))
+    current_errors.set(Errors(MAX_REASONS + 1))
     name = value.get("type")
     schema = _SCHEMAS.get(name, _ANY_TYPE) if isinstance(name, str) else _ANY_TYPE
     messages = dict(schema.validate(_with_id(value)))

@@ -16,7 +16,7 @@ from indexing.errors import StaleKeyError, StoreUnavailableError
 from indexing.models.events import MOST_PAGE_BYTES, EventKey, EventRow, fit_page
 from indexing.models.paging import Anchor, Page
 from indexing.store.elasticsearch.client.failures import LargeAnswerError
-from indexing.store.elasticsearch.client.http_connection import MOST_BYTES
+from indexing.store.elasticsearch.client.http_connection import max_body_bytes
 from indexing.store.elasticsearch.cluster import Cluster
 
 # The largest events fill a page with these.
@@ -71,11 +71,11 @@ async def _read(
     Raises:
         LargeAnswerError: the response would be too large.
     """
-    former = MOST_BYTES.set(_MOST_RESPONSE_BYTES)
+    former = max_body_bytes.set(_MOST_RESPONSE_BYTES)
     try:
         return await read(anchor, limit, alone=alone)
     finally:
-        MOST_BYTES.reset(former)
+        max_body_bytes.reset(former)
 
 
 async def _read_in_portions(read: Read, anchor: Anchor[EventKey], limit: int) -> Page[EventRow]:

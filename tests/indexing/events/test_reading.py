@@ -11,7 +11,7 @@ from marshmallow import ValidationError
 
 from indexing.events.catalogue import CATALOGUE
 from indexing.events.conditions import Conditions
-from indexing.events.fields import ERRORS, Errors
+from indexing.events.fields import Errors, current_errors
 from indexing.events.json_text import encode
 from indexing.events.schema import OpenSchema
 from tests import strategies
@@ -19,7 +19,7 @@ from tests import strategies
 
 def outcome(read: Any, event: dict[str, Any]) -> bytes | None:
     """Return the text of what is read, in its order; `None` if the event is refused."""
-    ERRORS.set(Errors(1_000))
+    current_errors.set(Errors(1_000))
     try:
         return encode(read(event))
     except ValidationError:

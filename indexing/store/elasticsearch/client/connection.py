@@ -162,7 +162,7 @@ class Connection:
 
         Raises:
             ConflictError: 409.
-            LargeAnswerError: the response has more than `MOST_BYTES`.
+            LargeAnswerError: the response has more than `max_body_bytes`.
             StoreUnavailableError: no response in time, or an error that a retry may resolve.
             StoreError: any other error.
         """

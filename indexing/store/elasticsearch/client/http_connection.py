@@ -15,13 +15,12 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 _INTERIM: Final = range(100, 200)
 _LENGTHS: Final = ("content-length", "transfer-encoding")
 
-
 # The most bytes in the body of a response to the requests of this task; None for any number.
-MOST_BYTES: ContextVar[int | None] = ContextVar("most_bytes", default=None)
+max_body_bytes: Final[ContextVar[int | None]] = ContextVar("max_body_bytes", default=None)
 
 
 class LargeBodyError(Exception):
-    """The body of a response has more than `MOST_BYTES`; the connection was closed."""
+    """The body of a response has more than `max_body_bytes`; the connection was closed."""
 
 
 class Response(NamedTuple):
@@ -59,7 +58,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = None
 
     async def send(self, request: bytes) -> Response:
-        """Send the bytes of one request and return the response, if it has at most `MOST_BYTES`.
+        """Send the bytes of one request; return the response if it has at most `max_body_bytes`.
 
         The connection is idle afterwards if it can carry another request. If the caller is
         cancelled, it is not idle and has to be closed.
@@ -67,7 +66,7 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None:
             raise ConnectionResetError("the connection is closed")
         self._response = asyncio.get_running_loop().create_future()
-        self._bytes_left = MOST_BYTES.get()
+        self._bytes_left = max_body_bytes.get()
         self._transport.write(request)
         return await self._response
 

@@ -80,7 +80,7 @@ class HttpNode(BaseAsyncNode):
             ConnectionTimeout: no response in time.
             TlsError: no encrypted connection can be made.
             ConnectionError: the connection broke, or the response is not HTTP/1.1.
-            LargeAnswerError: the response has more than `MOST_BYTES`.
+            LargeAnswerError: the response has more than `max_body_bytes`.
         """
         limit = self.config.request_timeout if request_timeout is DEFAULT else request_timeout
         request = self._encode(method, target, body, headers)

@@ -13,7 +13,7 @@ from indexing.health.status import find_worst, judge_sequence
 from indexing.health.window import day_number, start_of_window
 from indexing.health.window_counts import count_window
 from indexing.models.health_reports import HealthReport, JobHealth, ReportedVerdict
-from indexing.models.tests import HealthStatus
+from indexing.models.tests import HEALTH_NUMBERS, HealthStatus
 from indexing.timestamps import from_microseconds
 
 # The most jobs that a report shows, the worst first, and the most characters of their names and
@@ -21,13 +21,6 @@ from indexing.timestamps import from_microseconds
 # to encode and to send.
 SHOWN_JOBS: Final = 200
 SHOWN_TEXT_LENGTH: Final = 500_000
-
-_ORDER_OF_JOBS: Final = (
-    HealthStatus.BROKEN,
-    HealthStatus.FLAKY,
-    HealthStatus.UNKNOWN,
-    HealthStatus.HEALTHY,
-)
 
 
 def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> HealthReport:
@@ -62,7 +55,7 @@ def report_health(rollups: Mapping[Job, Rollup], *, flaky_detection: bool) -> He
                 verdicts=_list_verdicts(rollup, start),
             )
         )
-    jobs.sort(key=lambda job: _ORDER_OF_JOBS.index(job.health_status))
+    jobs.sort(key=lambda job: HEALTH_NUMBERS[job.health_status], reverse=True)
     status, _ = find_worst(live)
     return HealthReport(status, _cut_jobs(jobs), len(jobs))
 

@@ -142,7 +142,7 @@ async def _stamp(
     return operations
 
 
-async def find_newest(_cluster: Cluster) -> ArrivalKey:
+def find_newest() -> ArrivalKey:
     """Return the position up to which events are settled.
 
     An event that is being written was stamped before now, but cannot be read yet.

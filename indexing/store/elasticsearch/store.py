@@ -171,7 +171,7 @@ class ElasticsearchStore(ElasticsearchInsights, ElasticsearchNotifications, Stor
         return await event_counts.aggregate_events(self._cluster, self._counted_days, query, bars)
 
     async def find_newest_arrival(self) -> ArrivalKey:
-        return await arrivals.find_newest(self._cluster)
+        return arrivals.find_newest()
 
     async def list_arrivals(
         self, after: ArrivalKey, limit: int, among: Collection[RepositoryName] | None = None

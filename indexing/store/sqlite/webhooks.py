@@ -46,7 +46,7 @@ def list_webhooks(
     rows = connection.execute(
         "SELECT w.id, r.owner, r.name, w.format, w.url, w.secret, w.created_at FROM webhooks w"
         f" JOIN repositories r ON r.id = w.repository_id{within} ORDER BY w.created_at, w.id",
-        (*([] if repository is None else [repository.key]),),
+        () if repository is None else (repository.key,),
     )
     return [
         Webhook(

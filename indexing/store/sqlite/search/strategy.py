@@ -280,7 +280,7 @@ def count_narrowed(connection: sqlite3.Connection, query: TestQuery, most: int) 
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return 0
-    if narrowing_condition(query, repository_id) is not None or query.health is not None:
+    if has_narrowing(query) or query.health is not None:
         source, narrowed = _narrow(query, repository_id)
         return _count(connection, query, repository_id, source, most, narrowed)
     narrow = candidates(query, repository_id)

@@ -114,7 +114,7 @@ async def test_a_reader_that_begins_during_a_write_sees_its_events(
     begun = []
 
     async def begin(_: SlowCluster, __: Sequence[Operation]) -> None:
-        begun.append(await arrivals.find_newest(cast("Cluster", cluster)))
+        begun.append(arrivals.find_newest())
 
     monkeypatch.setattr(bulk, "make_visible", begin)
     await arrivals.send_stamped(cast("Cluster", cluster), EVENTS, operation_of)

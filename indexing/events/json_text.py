@@ -19,6 +19,7 @@ from indexing.names import check_text
 # Deep enough for any condition tree that a person can read. Validation uses up to a dozen Python
 # frames for each level, and the interpreter's limit is 1,000 frames.
 MAX_DEPTH: Final = 48
+_TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
 
 # Parsing digits takes quadratic time, and no real number has this many digits.
 MAX_INTEGER_DIGITS: Final = 400
@@ -122,9 +123,6 @@ def show(text: str, limit: int = 80) -> str:
     """Quote, escape and cut untrusted text, so that it is safe in a one-line message."""
     shown = ascii(text[:limit])
     return shown if len(text) <= limit else f"{shown} and {len(text) - limit} characters more"
-
-
-_TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
 
 
 def _check_depth(value: Any) -> None:

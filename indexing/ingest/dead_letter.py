@@ -19,7 +19,7 @@ from indexing.ingest.sources import STANDARD_INPUT
 
 _UTF_8: Final = codecs.getincrementaldecoder("utf-8")
 
-
+# How every record begins; by this, a dead-letter file is told from other files.
 _RECORD_BEGINS: Final = b'{"source":'
 
 

@@ -35,8 +35,8 @@ KEPT_CASES: Final = 20_000
 # for this many cases. Large projects have a hundredth of them.
 REPORT_MAX_CASES: Final = 5_000_000
 
+# The names are sorted in this many parts: the sorted copy of one part takes little memory.
 _CENSUS_SHARDS: Final = 64
-
 
 _Case = ReportCase | RefusedCase
 

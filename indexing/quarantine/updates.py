@@ -16,6 +16,9 @@ from indexing.models.repositories import Repository
 from indexing.quarantine.decision import JudgedState, explain_quarantine
 from indexing.timestamps import EARLIEST
 
+# A store of an earlier release may hold results of the first year.
+_FIRST_DAY: Final = day_of(EARLIEST)
+
 
 @dataclass(frozen=True, slots=True)
 class QuarantineState:
@@ -51,9 +54,6 @@ class QuarantineUpdate:
     withdraw: bool = False
     new: NewQuarantine | None = None
 
-
-# A store of an earlier release may hold results of the first year.
-_FIRST_DAY: Final = day_of(EARLIEST)
 
 UpdateSteps = Generator[datetime, JudgedState, QuarantineUpdate]
 

@@ -40,6 +40,8 @@ from indexing.timestamps import (
 )
 
 _ORDER: Final = ("at", "place")
+# What is shown of an execution.
+_FIELDS: Final = ("conclusion", "failure_type", "commit", "pull_number")
 _ONE_STATE: Final = [HealthStatus.HEALTHY.value, HealthStatus.FLAKY.value]
 # The most transitions of one search, which has an aggregation for each of them.
 _ROWS_AT_ONCE: Final = 100
@@ -172,9 +174,6 @@ def _shown(source: Mapping[str, Any], *, flaky_detection: bool) -> dict[str, Any
         {"range": {TIME: {"gte": source["day"] * DAY_MICROSECONDS, "lte": source["at"]}}},
     ]
     return {"filter": {"bool": {"filter": filters}}, "aggs": within}
-
-
-_FIELDS: Final = ("conclusion", "failure_type", "commit", "pull_number")
 
 
 def _transition_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from indexing.errors import StoreError
 from indexing.models.keys import ApplicationKey, Scope
@@ -17,7 +17,7 @@ from indexing.timestamps import (
     to_microseconds,
 )
 
-_COLUMNS = "id, name, scope, owner, repository, digest, created_at, expires_at, revoked_at"
+_COLUMNS: Final = "id, name, scope, owner, repository, digest, created_at, expires_at, revoked_at"
 
 
 def find_key(connection: sqlite3.Connection, digest: bytes) -> ApplicationKey | None:

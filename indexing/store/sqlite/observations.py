@@ -32,7 +32,6 @@ _new: Final = tuple.__new__
 # The most runs that are kept at a time; a test with more of them needs them all.
 _RUNS_KEPT: Final = 50_000
 
-
 # Commit, infrastructure failure as it is stored, and pull request.
 _FactsOfRun = tuple[str, int, PullRequest | None]
 

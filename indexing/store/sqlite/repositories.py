@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from indexing.errors import UnknownRepositoryError
 from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 
-REPOSITORY_COLUMNS = (
+REPOSITORY_COLUMNS: Final = (
     "owner, name, default_branch, flaky_detection, auto_quarantine,"
     " ignore_broken_on_default_branch, quarantine_after"
 )

@@ -19,7 +19,7 @@ from indexing.timestamps import to_microseconds
 
 # The number of hexadecimal digits of a shortened id. That is enough to distinguish the executions
 # of one test on one day.
-_ID_DIGITS = 16
+_ID_DIGITS: Final = 16
 # The most bytes in one marker. Two thousand executions with names of the usual length take half of
 # this. Names may be a hundred times as long, and a refresh reads many markers at once.
 _MOST_BYTES: Final = 2 * 1024 * 1024

@@ -65,11 +65,7 @@ class RollupsOfTest:
 
     def stored_as(self) -> tuple[JobRollup, ...]:
         return tuple(
-            JobRollup(
-                *job,
-                self.merged[job],
-                write_rollup(rollup).decode(),
-            )
+            JobRollup(*job, self.merged[job], write_rollup(rollup).decode())
             for job, rollup in sorted(self.rollups.items())
         )
 

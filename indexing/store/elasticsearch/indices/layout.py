@@ -187,7 +187,6 @@ _SLICED: Final = frozenset({"events", "executions"})
 # Large indices spread over the nodes of a cluster; all others fit into one shard.
 _SHARDS: Final = {"events": 2, "executions": 2, "identities": 2, "tests": 2}
 
-
 # Index sorting by the most common sort order, all fields descending: a search stops when its page
 # is full, and finds the start of a deep page by binary search.
 _SORTED_BY: Final = {

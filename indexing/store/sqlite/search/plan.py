@@ -26,6 +26,11 @@ from indexing.store.sqlite.search.conditions import CONFUSED_BY_GLOB, Sql, list_
 # The index of endings contains this many characters from the end of each name, in reverse.
 ENDING_LENGTH: Final = 16
 
+_NAME_INDEX: Final = "identities_by_test_name"
+_ENDING_INDEX: Final = "identities_by_ending"
+# The same expression as in the index, because SQLite compares expressions by their text.
+_ENDING: Final = " || ".join(f"substr(test_name, -{n}, 1)" for n in range(1, ENDING_LENGTH + 1))
+
 _HIGHEST: Final = 0x10FFFF
 
 # The most n-grams to look up for one pattern. More hardly narrow the result further, and each adds
@@ -146,12 +151,6 @@ def upper_bound(prefix: str) -> str | None:
             following = 0xE000 if code == 0xD7FF else code + 1
             return prefix[:at] + chr(following)
     return None
-
-
-_NAME_INDEX: Final = "identities_by_test_name"
-_ENDING_INDEX: Final = "identities_by_ending"
-# The same expression as in the index, because SQLite compares expressions by their text.
-_ENDING: Final = " || ".join(f"substr(test_name, -{n}, 1)" for n in range(1, ENDING_LENGTH + 1))
 
 
 def _in_index(index: str, condition: Sql, repository_id: int) -> Sql:

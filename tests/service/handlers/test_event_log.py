@@ -194,7 +194,7 @@ async def test_the_tag_of_a_large_page_is_made_outside_the_event_loop(
     await door.store.write_events([make_event(1)])
     target = f"{LOGS}?received_from=2026-01-01T00:00:00Z"
     small = await door.get(f"{target}&per_page=1")
-    monkeypatch.setattr("service.cache.reader._LARGE_BYTES", 10, raising=False)
+    monkeypatch.setattr("service.cache.reader._LARGE_BYTES", 10)
     large = await door.get(f"{target}&per_page=2")
     assert threads == [True, False]
     assert large.json["events"] == small.json["events"]

@@ -145,7 +145,7 @@ def test_a_page_of_large_events_reads_no_more_than_it_has(
 ) -> None:
     most, size = 1_000_000, 40_000
     for module in ("indexing.models.events", "indexing.store.sqlite.events"):
-        monkeypatch.setattr(f"{module}.MOST_PAGE_BYTES", most, raising=False)
+        monkeypatch.setattr(f"{module}.MOST_PAGE_BYTES", most)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         ensure_schema(connection)
         ensure_repository(connection, REPOSITORY)

@@ -49,3 +49,10 @@ def one_marker_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def nobody_waits_for_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a refresh go on without the lease soon."""
     monkeypatch.setattr(refresh_lease, "WAIT_SECONDS", 0.2)
+
+
+@pytest.fixture
+def leases_expire_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a refresh go on soon after the process that held the lease was killed."""
+    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.05)
+    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)

@@ -11,7 +11,6 @@ from indexing.store.elasticsearch import tests as documents
 from indexing.store.elasticsearch.client.bulk import Operation
 from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.derived import steps
-from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.elasticsearch.tests import StoredTest
 from indexing.store.interface import Store
@@ -53,11 +52,10 @@ async def test_former_jobs_do_not_stay_in_the_document(store: ElasticsearchStore
     assert await names(store) == ["t"] * 2
 
 
+@pytest.mark.usefixtures("leases_expire_soon")
 async def test_a_row_whose_deletion_was_killed_is_deleted_later(
     store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.05)
-    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)
     await load_job(store, "lasting")
     await load_job(store, "former")
     with monkeypatch.context() as patched:

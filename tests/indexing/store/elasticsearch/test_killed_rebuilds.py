@@ -16,7 +16,6 @@ from indexing.store.elasticsearch.derived import (
     spelled_markers,
     stored_markers,
 )
-from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, load_names
 from tests.indexing.store.elasticsearch.inspection import (
@@ -34,15 +33,12 @@ STORED = [f"t{number:02}" for number in range(20)]
 
 
 @pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_pages(leases_expire_soon: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let five markers name the tests, and a refresh handle two of them at a time."""
     monkeypatch.setattr(spelled_markers, "TESTS_A_MARKER", 4)
     monkeypatch.setattr(stored_markers, "_MARKERS_A_PAGE", 2)
     monkeypatch.setattr(stored_markers, "_TESTS_AT_ONCE", 8)
     monkeypatch.setattr(refresh, "_COMPUTED_A_STEP", 4)
-    # The lease of a killed process expires soon.
-    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.1)
-    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)
 
 
 async def kill_a_rebuild(store: ElasticsearchStore, after_tests: int = 8) -> None:

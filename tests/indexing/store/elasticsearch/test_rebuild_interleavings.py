@@ -18,7 +18,6 @@ import pytest
 from indexing.errors import StoreError
 from indexing.store import ElasticsearchPlace, open_store
 from indexing.store.elasticsearch.client.connection import WRITING
-from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, load_names, make_run
@@ -122,10 +121,7 @@ HoldFirst = Callable[[ElasticsearchStore, Matches], Hold]
 
 
 @pytest.fixture
-def hold(monkeypatch: pytest.MonkeyPatch) -> HoldFirst:
-    # The leases of a killed process expire soon.
-    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.05)
-    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)
+def hold(leases_expire_soon: None, monkeypatch: pytest.MonkeyPatch) -> HoldFirst:
 
     def hold(store: ElasticsearchStore, kind: Matches) -> Hold:
         held = Hold(store, kind)

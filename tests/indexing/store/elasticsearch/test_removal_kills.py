@@ -12,7 +12,6 @@ from indexing.models.repositories import RepositoryChange
 from indexing.models.selections import ExecutionSelection
 from indexing.store.elasticsearch import executions, removal
 from indexing.store.elasticsearch.derived import dirty_markers, removed_results
-from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
@@ -38,6 +37,7 @@ async def forget(store: Store) -> None:
     await store.forget_test(WIDGETS, "t", NOON)
 
 
+@pytest.mark.usefixtures("leases_expire_soon")
 @pytest.mark.parametrize("remove", [undo, forget])
 async def test_a_removal_that_was_killed_is_finished_by_the_next(
     store: ElasticsearchStore,
@@ -45,9 +45,6 @@ async def test_a_removal_that_was_killed_is_finished_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
     remove: Callable[[Store], Awaitable[None]],
 ) -> None:
-    # The lease of a killed process expires soon.
-    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.05)
-    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)
     await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
 
     async def fill() -> None:

@@ -70,6 +70,12 @@ _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail",
 _TESTCAFE_UNSTABLE: Final = " (unstable)"
 _TESTCAFE_SCREENSHOTS: Final = " (screenshots: "
 
+# What gotestsum calls a package that failed outside of its tests, and the class names that it gives
+# that: only the suite has the name of the package. One that cannot be compiled is such a package.
+# https://github.com/gotestyourself/gotestsum, internal/junitxml/report.go
+_GO_PACKAGE: Final = "TestMain"
+_NO_PACKAGE: Final = frozenset({None, "."})
+
 # How many characters of an untrusted element name an error message repeats.
 _SHOWN_NAME_LENGTH: Final = 80
 
@@ -253,6 +259,8 @@ class CaseCollector:
         if name is not None and self._suites[-1].inherited.is_testcafe:
             name, is_unstable = _read_testcafe_name(name)
             case.retried = case.retried or is_unstable
+        elif name == _GO_PACKAGE and class_name in _NO_PACKAGE:
+            class_name = self._suites[-1].name
         try:
             test_name = check_stored_name(".".join(part for part in (class_name, name) if part))
         except InvalidValueError as error:

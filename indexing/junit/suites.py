@@ -62,13 +62,14 @@ class OpenSuite:
     """
 
     inherited: Inherited = field(default_factory=Inherited)
+    name: str | None = None
     has_failed: bool = False
     failure: str | None = None
     line: int | None = None
 
     def begin(self, attributes: Mapping[str, str]) -> OpenSuite:
         """Return a suite within this one."""
-        return OpenSuite(self.inherited.enclose_suite(attributes))
+        return OpenSuite(self.inherited.enclose_suite(attributes), find_stated(attributes, "name"))
 
     def note_failure(self, attributes: Mapping[str, str], line: int | None) -> None:
         """Note a failure of the suite itself; the first one counts."""

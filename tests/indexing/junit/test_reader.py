@@ -194,6 +194,20 @@ def test_what_testcafe_writes_behind_a_name_is_no_part_of_it(
     assert (other.test_name, other.needed_retries) == (f"Page.{written}", False)
 
 
+@pytest.mark.parametrize("class_name", ["", "."])
+def test_a_go_package_that_failed_outside_of_its_tests_has_its_own_name(class_name: str) -> None:
+    # What gotestsum writes for a package that cannot be compiled, whatever the package.
+    test_case = f'<testcase classname="{class_name}" name="TestMain"><failure/></testcase>'
+    cases = read_cases(
+        f'<testsuites><testsuite name="acme/door">{test_case}</testsuite>'
+        f'<testsuite name="acme/lock">{test_case}</testsuite></testsuites>'
+    )
+    assert [case.test_name for case in cases] == ["acme/door.TestMain", "acme/lock.TestMain"]
+    other = '<testsuite name="acme/door"><testcase classname="acme" name="TestMain"/></testsuite>'
+    assert [case.test_name for case in read_cases(other)] == ["acme.TestMain"]
+    assert read_one('<testcase name="TestMain"/>').test_name == "TestMain"
+
+
 def test_a_failure_has_its_type_and_message() -> None:
     case = read_one(
         '<testcase name="n"><failure type="T" message="first">body</failure>'

@@ -6,6 +6,7 @@ attributes are missing. Counters are often wrong, so they are ignored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -69,6 +70,11 @@ _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail",
 # retries. https://github.com/DevExpress/testcafe-reporter-xunit
 _TESTCAFE_UNSTABLE: Final = " (unstable)"
 _TESTCAFE_SCREENSHOTS: Final = " (screenshots: "
+
+# gotestsum and go-junit-report write this for every failure; only its text tells failures apart.
+# The text of gotestsum begins with the progress of the test.
+_SAYS_NOTHING: Final = "Failed"
+_GO_PROGRESS: Final = re.compile(r"\A(?:=== [A-Z]+ .*\n\s*)+")
 
 # What gotestsum calls a package that failed outside of its tests, and the class names that it gives
 # that: only the suite has the name of the package. One that cannot be compiled is such a package.
@@ -235,7 +241,7 @@ class CaseCollector:
                 case.failed = True
                 case.failure_type = cut_type(attributes.get("type"))
                 case.failure_message = cut_message(attributes.get("message"))
-                if case.failure_message is None:
+                if case.failure_message in {None, _SAYS_NOTHING}:
                     self._message = _Message()
                 self._text = case.body = TraceBuffer()
         elif name in _RETRIES:
@@ -248,7 +254,11 @@ class CaseCollector:
 
     def _end_body(self) -> None:
         if self._message is not None and self._case is not None:
-            self._case.failure_message = self._message.text()
+            message = self._message.text()
+            if self._case.failure_message is None:
+                self._case.failure_message = message
+            elif message is not None:
+                self._case.failure_message = _GO_PROGRESS.sub("", message)
         elif self._message is not None:
             self._suites[-1].note_text(self._message.text())
         self._message = self._text = None

@@ -230,6 +230,22 @@ def test_the_message_may_follow_a_failure_that_says_nothing() -> None:
     assert (case.failure_type, case.failure_message) == ("T", "body")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("    a_test.go:4: want 1", "a_test.go:4: want 1"),
+        ("=== RUN   TestA\n=== CONT  TestA\n    a_test.go:4: want 1\n", "a_test.go:4: want 1"),
+        ("=== RUN   TestA\n--- FAIL: TestA (0.15s)\n", "--- FAIL: TestA (0.15s)"),
+        ("=== RUN   TestA", "=== RUN   TestA"),
+        ("", "Failed"),
+    ],
+)
+def test_the_message_of_go_is_the_text_of_a_failure(text: str, message: str) -> None:
+    # gotestsum and go-junit-report call each failure "Failed", so all would be alike.
+    failure = f'<failure message="Failed">{text}</failure>'
+    assert read_one(f'<testcase name="n">{failure}</testcase>').failure_message == message
+
+
 def test_a_failure_message_is_cut() -> None:
     log = "x" * (MESSAGE_MAX_LENGTH * 3)
     case = read_one(f'<testcase name="n"><failure>{log}</failure></testcase>')

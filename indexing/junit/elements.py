@@ -62,6 +62,17 @@ _EXPECTED_TO_FAIL: Final = {
     "type": frozenset({"todo"}),
     "message": frozenset({"test_case tagged with !mayfail"}),
 }
+# PHPUnit up to 9 writes these for risky tests, which it does not count as failed: exit status 0.
+_RISKY: Final = frozenset(
+    f"PHPUnit\\Framework\\{name}"
+    for name in (
+        "CoveredCodeNotExecutedException",
+        "MissingCoversAnnotationException",
+        "OutputError",
+        "RiskyTestError",
+        "UnintentionallyCoveredCodeError",
+    )
+)
 # Other writers mark a failed test only by these attributes. Counting it as passed would be the
 # worst mistake.
 _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail", "error"}))
@@ -80,7 +91,9 @@ _GO_PROGRESS: Final = re.compile(r"\A(?:=== [A-Z]+ .*\n\s*)+")
 # that: only the suite has the name of the package. One that cannot be compiled is such a package.
 # https://github.com/gotestyourself/gotestsum, internal/junitxml/report.go
 _GO_PACKAGE: Final = "TestMain"
-_NO_PACKAGE: Final = frozenset({None, "."})
+_NO_CLASS: Final = frozenset({None, "."})
+# What PHPUnit up to 9 says of a data provider that failed. All of them are called `Error`.
+_PHP_PROVIDER: Final = "PHPUnit\\Framework\\Error"
 
 # How many characters of an untrusted element name an error message repeats.
 _SHOWN_NAME_LENGTH: Final = 80
@@ -237,7 +250,7 @@ class CaseCollector:
         if name in _FAILURES:
             # WebdriverIO writes an empty `<failure>` before the `<error>` that has the message.
             is_known = case.failure_type is not None or case.failure_message is not None
-            if not is_known and not case.may_fail:
+            if not (is_known or case.may_fail or attributes.get("type") in _RISKY):
                 case.failed = True
                 case.failure_type = cut_type(attributes.get("type"))
                 case.failure_message = cut_message(attributes.get("message"))
@@ -269,7 +282,9 @@ class CaseCollector:
         if name is not None and self._suites[-1].inherited.is_testcafe:
             name, is_unstable = _read_testcafe_name(name)
             case.retried = case.retried or is_unstable
-        elif name == _GO_PACKAGE and class_name in _NO_PACKAGE:
+        elif class_name in _NO_CLASS and (
+            name == _GO_PACKAGE or case.failure_type == _PHP_PROVIDER
+        ):
             class_name = self._suites[-1].name
         try:
             test_name = check_stored_name(".".join(part for part in (class_name, name) if part))

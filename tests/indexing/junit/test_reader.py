@@ -208,6 +208,28 @@ def test_a_go_package_that_failed_outside_of_its_tests_has_its_own_name(class_na
     assert read_one('<testcase name="TestMain"/>').test_name == "TestMain"
 
 
+def test_a_php_data_provider_that_failed_has_the_name_of_its_test() -> None:
+    # What PHPUnit 9 writes, whatever the provider.
+    error = '<error type="PHPUnit\\Framework\\Error">Error</error>'
+    document = f'<testsuite name="HingeTest::testOpens"><testcase name="Error">{error}</testcase>'
+    (case,) = read_cases(f"{document}</testsuite>")
+    assert (case.test_name, case.function_name) == ("HingeTest::testOpens.Error", "Error")
+    assert (
+        read_one('<testcase name="Error"><error type="TypeError"/></testcase>').test_name == "Error"
+    )
+
+
+@pytest.mark.parametrize("risk", ["RiskyTestError", "OutputError"])
+def test_a_risky_test_of_phpunit_has_passed_unless_it_failed_too(risk: str) -> None:
+    risky = f'<error type="PHPUnit\\Framework\\{risk}">no assertions</error>'
+    case = read_one(f'<testcase name="n">{risky}</testcase>')
+    assert (case.conclusion, case.failure_type, case.failure_message) == (PASSED, None, None)
+    failure = '<failure type="T">want 1</failure>'
+    for parts in (risky + failure, failure + risky):
+        case = read_one(f'<testcase name="n">{parts}</testcase>')
+        assert (case.conclusion, case.failure_message) == (FAILED, "want 1")
+
+
 def test_a_failure_has_its_type_and_message() -> None:
     case = read_one(
         '<testcase name="n"><failure type="T" message="first">body</failure>'

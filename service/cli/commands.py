@@ -35,7 +35,7 @@ COMMANDS: Final = {
     "repository": "Register a repository; change, show and list repository settings.",
     "serve": "Run the service until SIGTERM, SIGINT or SIGHUP; options override settings.",
     "tests": "Search and count tests, show one and its failures; remove one from the store.",
-    "webhook": "Add, list, remove and try the webhooks that are notified of a repository.",
+    "webhook": "Add, list and remove the webhooks of a repository; queue dead letters again.",
 }
 # The modules of commands that are not in `service.cli.NAME`.
 _MODULES: Final = {"events": "remote.events", "tests": "remote.tests"}

@@ -26,7 +26,7 @@ _id_argument = click.argument("webhook_id", type=click.UUID, metavar="ID")
 
 @click.group()
 def webhook() -> None:
-    """Add, list, remove and try the webhooks that are notified of a repository."""
+    """Add, list and remove the webhooks of a repository; queue dead letters again."""
 
 
 @webhook.command()

@@ -24,7 +24,7 @@ from indexing.junit.cases import (
     ReportCase,
     ReportError,
 )
-from indexing.junit.suites import OpenSuite
+from indexing.junit.suites import NODE_CLASS, OpenSuite
 from indexing.junit.values import find_stated, parse_duration
 from indexing.models.executions import FILEPATH_MAX_LENGTH, Conclusion
 from indexing.names import check_stored_name
@@ -278,14 +278,10 @@ class CaseCollector:
 
     def _finish(self, case: _OpenCase) -> ReportCase | RefusedCase:
         attributes = case.attributes
-        class_name, name = find_stated(attributes, "classname"), find_stated(attributes, "name")
+        class_name, name = self._find_class_name(case), find_stated(attributes, "name")
         if name is not None and self._suites[-1].inherited.is_testcafe:
             name, is_unstable = _read_testcafe_name(name)
             case.retried = case.retried or is_unstable
-        elif class_name in _NO_CLASS and (
-            name == _GO_PACKAGE or case.failure_type == _PHP_PROVIDER
-        ):
-            class_name = self._suites[-1].name
         try:
             test_name = check_stored_name(".".join(part for part in (class_name, name) if part))
         except InvalidValueError as error:
@@ -314,6 +310,17 @@ class CaseCollector:
             failure_trace=_find_trace(case) if conclusion is Conclusion.FAILED else None,
             line=case.line,
         )
+
+    def _find_class_name(self, case: _OpenCase) -> str | None:
+        """Return the class name of a case, or its suite if only that tells tests apart."""
+        class_name, suite = find_stated(case.attributes, "classname"), self._suites[-1]
+        if class_name == NODE_CLASS and suite.inherited.node_suites:
+            return suite.inherited.node_suites
+        if class_name in _NO_CLASS and (
+            case.attributes.get("name") == _GO_PACKAGE or case.failure_type == _PHP_PROVIDER
+        ):
+            return suite.name
+        return class_name
 
     def _remember_names(self, *names: str) -> None:
         self._names.update(names)

@@ -16,6 +16,11 @@ from indexing.junit.values import find_stated, parse_report_timestamp
 # https://github.com/DevExpress/testcafe-reporter-xunit
 _TESTCAFE: Final = "TestCafe Tests: "
 
+# The suites of node:test's reporter have these; its cases have the class name `test`, all of them.
+# https://github.com/nodejs/node, lib/internal/test_runner/reporter/junit.js
+_NODE_SUITE: Final = frozenset({"disabled", "errors", "hostname"})
+NODE_CLASS: Final = "test"
+
 # What some writers add to the path of a file: ExUnit's formatter can add the line, as in
 # `test/hinge_test.exs:12`, and Pest adds the test, as in `tests/HingeTest.php::it opens`.
 _PLACE_IN_FILE: Final = re.compile(r"(?::[0-9]+|(?<=\.php)::.+)\Z", re.DOTALL)
@@ -29,6 +34,8 @@ class Inherited:
     filepath: str | None = None
     is_testcafe: bool = False
     is_pytest: bool = False
+    # The names of the suites of node:test, from the outermost to the innermost.
+    node_suites: str | None = None
 
     def enclose(self, attributes: Mapping[str, str]) -> Inherited:
         """Return the values that an element with these attributes passes on.
@@ -46,10 +53,14 @@ class Inherited:
     def enclose_suite(self, attributes: Mapping[str, str]) -> Inherited:
         """Return the values that a suite with these attributes passes on."""
         name = attributes.get("name", "")
+        node_suites = None
+        if attributes.keys() >= _NODE_SUITE:
+            node_suites = " > ".join(each for each in (self.node_suites, name.strip()) if each)
         return replace(
             self.enclose(attributes),
             is_testcafe=name.startswith(_TESTCAFE),
             is_pytest=self.is_pytest or name in PYTEST_SUITES,
+            node_suites=node_suites,
         )
 
 

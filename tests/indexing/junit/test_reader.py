@@ -208,6 +208,19 @@ def test_a_go_package_that_failed_outside_of_its_tests_has_its_own_name(class_na
     assert read_one('<testcase name="TestMain"/>').test_name == "TestMain"
 
 
+def test_tests_of_node_have_the_names_of_their_suites() -> None:
+    # What node:test writes: every class name is "test", and the names of describe() are suites.
+    suite = '<testsuite name="{}" disabled="0" errors="0" tests="1" hostname="h">{}</testsuite>'
+    opens = '<testcase name="opens" classname="test"/>'
+    door = suite.format("door", suite.format("front", opens) + opens)
+    cases = read_cases(f"<testsuites>{door}{suite.format('lock', opens)}{opens}</testsuites>")
+    names = ["door > front.opens", "door.opens", "lock.opens", "test.opens"]
+    assert [case.test_name for case in cases] == names
+    # What pytest writes for a module with the name test.
+    (case,) = read_cases(f'<testsuite name="pytest" errors="0" hostname="h">{opens}</testsuite>')
+    assert case.test_name == "test.opens"
+
+
 def test_a_php_data_provider_that_failed_has_the_name_of_its_test() -> None:
     # What PHPUnit 9 writes, whatever the provider.
     error = '<error type="PHPUnit\\Framework\\Error">Error</error>'

@@ -11,6 +11,7 @@ from typing import Final
 from indexing.junit.attempts import PYTEST_SUITES
 from indexing.junit.cases import SHOWN_MESSAGE_LENGTH, RefusedCase
 from indexing.junit.values import find_stated, parse_report_timestamp
+from indexing.names import STORED_NAME_MAX_BYTES
 
 # TestCafe's reporter begins the name of its suite with this.
 # https://github.com/DevExpress/testcafe-reporter-xunit
@@ -20,6 +21,9 @@ _TESTCAFE: Final = "TestCafe Tests: "
 # https://github.com/nodejs/node, lib/internal/test_runner/reporter/junit.js
 _NODE_SUITE: Final = frozenset({"disabled", "errors", "hostname"})
 NODE_CLASS: Final = "test"
+
+# How much of a name is kept for the names of all cases in the suite. With more, none is accepted.
+_KEPT_LENGTH: Final = STORED_NAME_MAX_BYTES + 1
 
 # What some writers add to the path of a file: ExUnit's formatter can add the line, as in
 # `test/hinge_test.exs:12`, and Pest adds the test, as in `tests/HingeTest.php::it opens`.
@@ -55,7 +59,8 @@ class Inherited:
         name = attributes.get("name", "")
         node_suites = None
         if attributes.keys() >= _NODE_SUITE:
-            node_suites = " > ".join(each for each in (self.node_suites, name.strip()) if each)
+            names = (self.node_suites, name.strip()[:_KEPT_LENGTH])
+            node_suites = " > ".join(each for each in names if each)[:_KEPT_LENGTH]
         return replace(
             self.enclose(attributes),
             is_testcafe=name.startswith(_TESTCAFE),
@@ -80,7 +85,8 @@ class OpenSuite:
 
     def begin(self, attributes: Mapping[str, str]) -> OpenSuite:
         """Return a suite within this one."""
-        return OpenSuite(self.inherited.enclose_suite(attributes), find_stated(attributes, "name"))
+        name = find_stated(attributes, "name")
+        return OpenSuite(self.inherited.enclose_suite(attributes), name and name[:_KEPT_LENGTH])
 
     def note_failure(self, attributes: Mapping[str, str], line: int | None) -> None:
         """Note a failure of the suite itself; the first one counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -219,6 +220,18 @@ def test_tests_of_node_have_the_names_of_their_suites() -> None:
     # What pytest writes for a module with the name test.
     (case,) = read_cases(f'<testsuite name="pytest" errors="0" hostname="h">{opens}</testsuite>')
     assert case.test_name == "test.opens"
+
+
+def test_names_of_nested_suites_take_no_more_memory_than_a_name_may_have() -> None:
+    begin = f'<testsuite name="{"n" * 8_000}" disabled="0" errors="0" hostname="h">'
+    case = '<testcase name="opens" classname="test"/>'
+    document = f"{begin * 200}{case}{'</testsuite>' * 200}"
+    tracemalloc.start()
+    (refused,) = read(document)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(refused, RefusedCase)
+    assert peak < 10 * len(document)
 
 
 def test_a_php_data_provider_that_failed_has_the_name_of_its_test() -> None:

@@ -7,10 +7,8 @@ it keeps its connection. The bodies of many such clients must not fill the memor
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp.web import BaseRequest, Response
@@ -18,6 +16,7 @@ from aiohttp.web import BaseRequest, Response
 from indexing.fairness import current_tenant
 from service.context import PRINCIPAL
 from service.http import problems
+from service.http.held_bytes import HeldBytes
 from service.http.problems import Problem
 from service.http.raw_response import Pieces, RawResponse, body_of, is_long
 from service.http.response_headers import REQUEST_ID_HEADER, RESPONSE_HEADERS
@@ -36,31 +35,16 @@ _CORS: Final = "Access-Control-"
 RETRY_AFTER: Final = 5
 
 
-@dataclass(slots=True)
-class _Held:
-    """A body with data of an owner, and how many responses send it to each tenant.
-
-    The reference to the body keeps its id unique.
-    """
-
-    body: bytes
-    owner: str
-    responses: Counter[Hashable] = field(default_factory=Counter)
-
-
 class UnsentBodies:
     """The unsent bodies of one process.
 
-    A body that several responses share counts once in all, and once for each of their tenants. All
-    bodies for which no credential is needed count as data of one more owner.
+    A body that several responses share counts once for its owner, and once for each of their
+    tenants. All bodies for which no credential is needed count as data of one more owner.
     """
 
     def __init__(self) -> None:
-        # By the id of the body.
-        self._held: dict[int, _Held] = {}
-        self._bytes_of: Counter[Hashable] = Counter()
-        self._of_owners: Counter[str] = Counter()
-        self.size = 0
+        self.of_tenants = HeldBytes()
+        self.of_owners = HeldBytes()
 
     @contextmanager
     def admit(
@@ -85,7 +69,8 @@ class UnsentBodies:
         try:
             yield response
         finally:
-            self._remove(body, tenant)
+            self.of_tenants.release(body, tenant)
+            self.of_owners.release(body, owner)
 
     def _add(self, body: bytes, tenant: Hashable, owner: str) -> None:
         """Count a body for one more response.
@@ -93,39 +78,19 @@ class UnsentBodies:
         Raises:
             Problem: there is no room for it.
         """
-        held, size = self._held.get(id(body)), len(body)
-        if held is None or not held.responses[tenant]:
-            own = self._bytes_of[tenant]
-            # However long a response is, a client gets it if it reads one after the other.
-            if own and own + size > MAX_BYTES_PER_TENANT:
-                detail = "this credential has too many long responses open that are not read"
-                raise Problem(429, detail, headers={"Retry-After": str(RETRY_AFTER)})
-            if held is None:
-                of_owner = self._of_owners[owner]
-                if self.size + size > MAX_BYTES or of_owner + size > MAX_BYTES_PER_OWNER:
-                    raise problems.unavailable("too many long responses are not read, retry later")
-                held = self._held[id(body)] = _Held(body, owner)
-                self._of_owners[owner] += size
-                self.size += size
-            self._bytes_of[tenant] += size
-        held.responses[tenant] += 1
-
-    def _remove(self, body: bytes, tenant: Hashable) -> None:
-        """Count a body for one response less."""
-        held, size = self._held[id(body)], len(body)
-        held.responses[tenant] -= 1
-        if held.responses[tenant]:
-            return
-        del held.responses[tenant]
-        self._bytes_of[tenant] -= size
-        if not self._bytes_of[tenant]:
-            del self._bytes_of[tenant]
-        if not held.responses:
-            del self._held[id(body)]
-            self._of_owners[held.owner] -= size
-            if not self._of_owners[held.owner]:
-                del self._of_owners[held.owner]
-            self.size -= size
+        growth, own = self.of_tenants.find_growth(body, tenant), self.of_tenants.of(tenant)
+        # However long a response is, a client gets it if it reads one after the other.
+        if growth and own and own + growth > MAX_BYTES_PER_TENANT:
+            detail = "this credential has too many long responses open that are not read"
+            raise Problem(429, detail, headers={"Retry-After": str(RETRY_AFTER)})
+        growth = self.of_owners.find_growth(body, owner)
+        if growth and (
+            self.of_owners.total + growth > MAX_BYTES
+            or self.of_owners.of(owner) + growth > MAX_BYTES_PER_OWNER
+        ):
+            raise problems.unavailable("too many long responses are not read, retry later")
+        self.of_tenants.hold(body, tenant)
+        self.of_owners.hold(body, owner)
 
 
 def _refuse(problem: Problem, response: RawResponse | Response) -> Response:

@@ -6,11 +6,11 @@ be of a thousand repositories, and an event may have a megabyte.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from service.http.held_bytes import HeldBytes
 from service.streaming.response import BrokenStreamError
 
 # Of one process, and of the data of one owner: some hundreds of the largest reads. Clients that
@@ -22,36 +22,30 @@ NO_ROOM: Final = "too many events are not read"
 
 
 class UnsentEvents:
-    """The unsent texts of one process."""
+    """The unsent texts of one process, by the owner of their repository."""
 
     def __init__(self) -> None:
-        # How many streams hold a text, by its id.
-        self._holders: Counter[int] = Counter()
-        self._bytes_of: Counter[str] = Counter()
+        self._held = HeldBytes()
 
     @property
     def size(self) -> int:
         """The bytes of all texts."""
-        return self._bytes_of.total()
+        return self._held.total
 
     def hold(self, text: bytes, owner: str) -> bool:
         """Count a text for one more stream; return false, and count nothing, if it has no room."""
-        if not self._holders[id(text)]:
-            of_owner = self._bytes_of[owner] + len(text)
-            if of_owner > MAX_BYTES_PER_OWNER or self.size + len(text) > MAX_BYTES:
-                return False
-            self._bytes_of[owner] = of_owner
-        self._holders[id(text)] += 1
+        growth = self._held.find_growth(text, owner)
+        if growth and (
+            self._held.of(owner) + growth > MAX_BYTES_PER_OWNER
+            or self._held.total + growth > MAX_BYTES
+        ):
+            return False
+        self._held.hold(text, owner)
         return True
 
     def release(self, text: bytes, owner: str) -> None:
-        """Count a text for one stream less. Until then, the stream keeps it, and so its id."""
-        self._holders[id(text)] -= 1
-        if not self._holders[id(text)]:
-            del self._holders[id(text)]
-            self._bytes_of[owner] -= len(text)
-            if not self._bytes_of[owner]:
-                del self._bytes_of[owner]
+        """Count a text for one stream less."""
+        self._held.release(text, owner)
 
     @contextmanager
     def keep(self, text: bytes, owner: str) -> Iterator[None]:

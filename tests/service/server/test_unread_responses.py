@@ -82,8 +82,8 @@ async def test_each_client_holds_a_piece_of_a_response_that_others_get_too(
         sizes = [unsent_by(wire) for wire in wires]
         assert max(sizes) <= 3 * SHORT_BODY_BYTES
         held = wires[0].connection._unsent_bodies
-        assert 8_000_000 < held.size < 10_000_000
-    await until(lambda: held.size == 0)
+        assert 8_000_000 < held.of_owners.total < 10_000_000
+    await until(lambda: held.of_owners.total == 0)
 
 
 async def test_long_responses_that_are_not_read_are_limited(
@@ -111,7 +111,7 @@ async def test_long_responses_that_are_not_read_are_limited(
         assert vars(line)["principal"] == "key slow"
         # A short one is no matter, on the same connection.
         assert (await reading.ask(reading.head(LOGS)))[0] == 200
-    await until(lambda: reading.connection._unsent_bodies.size == 0)
+    await until(lambda: reading.connection._unsent_bodies.of_owners.total == 0)
     # One alone may be of any length.
     monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_TENANT", 1_000)
     assert (await reading.ask(reading.head(target)))[0] == 200
@@ -135,11 +135,11 @@ async def test_a_shared_body_is_charged_to_those_who_do_not_read_it(
         first.writer.transport.abort()
         target = f"{QUARANTINES}?source=manual"
         held = reading.connection._unsent_bodies
-        await until(lambda: len(held._bytes_of) == 1)
+        await until(lambda: len(held.of_tenants.groups) == 1)
         assert (await reading.ask(reading.head(target)))[0] == 200
         head = reading.head(target).replace(door.key.encode(), others)
         assert (await reading.ask(head))[0] == 429
-    await until(lambda: reading.connection._unsent_bodies.size == 0)
+    await until(lambda: reading.connection._unsent_bodies.of_owners.total == 0)
     await reading.close()
 
 
@@ -163,8 +163,7 @@ async def test_one_owner_leaves_room_to_others(
         answer = await door.get(theirs, key=await door.new_key(owner="umbrella"))
         assert (answer.status, len(answer.body) > SHORT_BODY_BYTES) == (200, True)
         held = wire.connection._unsent_bodies
-    await until(lambda: not held.size)
-    assert held._of_owners == {}
+    await until(lambda: not held.of_owners.groups)
 
 
 async def test_a_long_response_counts_for_the_owner_of_its_data(
@@ -200,7 +199,7 @@ async def test_a_connection_that_closes_does_not_wait_for_ever(door: FrontDoor, 
         transport.set_write_buffer_limits(high=100_000_000)
         wire.writer.write(wire.head(QUARANTINES, field))
         await until(lambda: transport.get_write_buffer_size() > 1_000_000)
-        await until(lambda: not connection._unsent_bodies.size)
+        await until(lambda: not connection._unsent_bodies.of_owners.total)
         if field == "Connection: keep-alive":
             connection.force_close()
         await until(lambda: connection._limit is not None)

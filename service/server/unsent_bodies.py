@@ -20,6 +20,7 @@ from service.http.held_bytes import HeldBytes
 from service.http.problems import Problem
 from service.http.raw_response import Pieces, RawResponse, body_of, is_long
 from service.http.response_headers import REQUEST_ID_HEADER, RESPONSE_HEADERS
+from service.middleware.rate_limit import LIMIT_HEADER, POLICY_HEADER
 
 # Of one process, and of one tenant: eight of the largest pages. Clients that read need few at once.
 MAX_BYTES: Final = 512 * 1024 * 1024
@@ -29,6 +30,8 @@ MAX_BYTES_PER_OWNER: Final = MAX_BYTES // 8 * 7
 
 _log = logging.getLogger(__name__)
 
+# The header fields that layers add to a response. Those of CORS begin with the prefix.
+_OF_LAYERS: Final = frozenset({REQUEST_ID_HEADER, POLICY_HEADER, LIMIT_HEADER})
 _CORS: Final = "Access-Control-"
 
 # When a client that has too many may try again, in seconds.
@@ -98,7 +101,7 @@ def _refuse(problem: Problem, response: RawResponse | Response) -> Response:
     refusal = problems.response(problem)
     refusal.headers.update(RESPONSE_HEADERS)
     for name, value in response.headers.items():
-        if name == REQUEST_ID_HEADER or name.startswith(_CORS):
+        if name in _OF_LAYERS or name.startswith(_CORS):
             refusal.headers[name] = value
     if response.keep_alive is False:
         refusal.force_close()

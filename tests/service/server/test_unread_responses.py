@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Hashable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import orjson
 import pytest
 
+from service.config.settings import Settings
 from service.handlers.event_stream import EVENT_STREAMS
 from service.http import raw_response
 from service.http.raw_response import SHORT_BODY_BYTES
 from service.server import unsent_bodies
 from service.server.unsent_bodies import UnsentBodies
 from tests.builders import FOREIGN
+from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, QUARANTINES, FrontDoor
 from tests.service.server.unread_responses import add_long_quarantines, stop_reading
 from tests.service.ui.client import Client
@@ -186,6 +189,21 @@ async def test_a_long_response_counts_for_the_owner_of_its_data(
     await client.get("/ui/acme/widgets/quarantines", **{"Accept-Encoding": "identity"})
     await door.ask("/openapi.json", {})
     assert owners == ["acme"] * 5 + [""]
+
+
+async def test_a_refusal_keeps_the_headers_that_layers_have_added(
+    stack: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_bodies, "MAX_BYTES_PER_OWNER", SHORT_BODY_BYTES)
+    settings = replace(stack, rate_limit="9/day", cors_origins=("https://ci.example",))
+    async for door in open_door(settings):
+        await add_long_quarantines(door, 20)
+        answer = await door.get(QUARANTINES, Origin="https://ci.example")
+        assert answer.status == 503
+        assert answer.headers["RateLimit-Policy"] == '"credential";q=9;w=86400'
+        assert answer.headers["RateLimit"].startswith('"credential";r=8;')
+        assert answer.headers["Access-Control-Allow-Origin"] == "https://ci.example"
+        assert answer.headers["X-Request-Id"]
 
 
 @pytest.mark.parametrize("field", ["Connection: close", "Connection: keep-alive"])

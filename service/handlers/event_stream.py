@@ -26,7 +26,7 @@ from service.streaming.event_ids import SALT_SIZE
 from service.streaming.hub import POLL_SECONDS, ArrivalHub, Subscription
 from service.streaming.lasting_access import LastingAccess
 from service.streaming.limits import StreamLimit
-from service.streaming.response import BrokenStreamError, StreamedResponse
+from service.streaming.response import StreamedResponse
 
 # A stream takes little memory, but every event is sent to every stream.
 MAX_STREAMS_PER_PRINCIPAL: Final = 1_000
@@ -118,8 +118,6 @@ class _Stream:
         sent_at = time.monotonic()
         while await self._goes_on():
             text = await subscription.receive(self._access.seconds_left)
-            if subscription.is_cut_off:
-                raise BrokenStreamError("the client reads more slowly than events arrive")
             now = time.monotonic()
             if not text and now - sent_at >= COMMENT_SECONDS - lasting_access.CHECK_SECONDS / 2:
                 text = _COMMENT

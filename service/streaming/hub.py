@@ -22,7 +22,8 @@ from indexing.models.arrivals import Arrival, ArrivalKey, Arrivals
 from indexing.names import RepositoryName
 from indexing.store.interface import Reader
 from service.streaming.event_ids import EventIds
-from service.streaming.unsent_events import UnsentEvents
+from service.streaming.response import BrokenStreamError
+from service.streaming.unsent_events import NO_ROOM, UnsentEvents
 
 POLL_SECONDS: Final = 0.5
 # How many events are read at once, so that a burst takes several iterations of the event loop.
@@ -34,6 +35,9 @@ STREAMS_AT_ONCE: Final = 10
 PAUSE_SECONDS: Final = 0.01
 # How far a stream may fall behind: some seconds of the heaviest load.
 MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
+
+TOO_SLOW: Final = "the client reads more slowly than events arrive"
+ENDED: Final = "the stream has ended"
 
 _log = logging.getLogger(__name__)
 
@@ -60,29 +64,35 @@ class Subscription:
         self,
         repository: RepositoryName,
         position: ArrivalKey,
-        unsent: UnsentEvents | None = None,
+        unsent: UnsentEvents,
     ) -> None:
         """`unsent` counts what it keeps, together with what other streams keep."""
         self.repository = repository
         self.repository_id = derive_repository_id(repository)
         # Events up to this place are left out: they were sent before the stream was attached.
         self.position = position
-        self.is_cut_off = False
+        # Why nothing more is sent.
+        self._cut_off_by: str | None = None
         self._owner = repository.owner.lower()
-        self._unsent = unsent or UnsentEvents()
+        self._unsent = unsent
         # What is being sent: the text of the last batch that was received.
         self._sending: bytes | None = None
         self._batches: deque[Batch] = deque()
         self._bytes = 0
         self._woken = asyncio.Event()
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._cut_off_by is not None
+
     def offer(self, batch: Batch) -> None:
-        """Queue a batch, unless the stream is too far behind: then it is cut off."""
-        is_behind = self._batches and self._bytes + len(batch.text) > MAX_QUEUED_BYTES
+        """Queue a batch, unless the stream is too far behind or has no room: then it is cut off."""
         if not self.is_cut_off:
-            if is_behind or not self._unsent.hold(batch.text, self._owner):
-                self.is_cut_off = True
-                self._drop()
+            if self._batches and self._bytes + len(batch.text) > MAX_QUEUED_BYTES:
+                self._cut_off(TOO_SLOW)
+            elif not self._unsent.hold(batch.text, self._owner):
+                self._cut_off(NO_ROOM)
             else:
                 self._batches.append(batch)
                 self._bytes += len(batch.text)
@@ -98,11 +108,11 @@ class Subscription:
 
     def close(self) -> None:
         """Keep nothing from now on, because nothing more is sent."""
-        self.is_cut_off = True
         self._release_sent()
-        self._drop()
+        self._cut_off(ENDED)
 
-    def _drop(self) -> None:
+    def _cut_off(self, reason: str) -> None:
+        self._cut_off_by = reason
         while self._batches:
             self._unsent.release(self._batches.popleft().text, self._owner)
 
@@ -119,22 +129,26 @@ class Subscription:
         """Return the next events as they are sent; empty if none arrive within `seconds`.
 
         Those before have been sent by then.
+
+        Raises:
+            BrokenStreamError: the stream was cut off.
         """
         self._release_sent()
-        if not self._batches:
+        if not (self._batches or self.is_cut_off):
             self._woken.clear()
             try:
                 async with asyncio.timeout(seconds):
                     await self._woken.wait()
             except TimeoutError:
                 return b""
-        text = b""
-        if self._batches:
-            batch = self._batches.popleft()
-            self._bytes -= len(batch.text)
-            self._sending = batch.text
-            text = batch.after(self.position)
-        return text
+        if self._cut_off_by is not None:
+            raise BrokenStreamError(self._cut_off_by)
+        if not self._batches:
+            return b""
+        batch = self._batches.popleft()
+        self._bytes -= len(batch.text)
+        self._sending = batch.text
+        return batch.after(self.position)
 
 
 class Missed(NamedTuple):

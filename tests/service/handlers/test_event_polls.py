@@ -127,7 +127,7 @@ async def test_a_clock_that_is_put_back_costs_a_slow_reader_no_queued_event() ->
 
     reader: Any = SimpleNamespace(list_arrivals=read)
     polled = hub.ArrivalHub(reader, EventIds(b"secret", "store"), lambda: False)
-    stream = Subscription(WIDGETS, position)
+    stream = Subscription(WIDGETS, position, polled.unsent)
     assert polled.attach(stream)
     await until(lambda: not answers and position == ArrivalKey(992))
     assert [await stream.receive(1), await stream.receive(1)] == [
@@ -175,7 +175,8 @@ async def test_streams_are_woken_over_several_turns_of_the_event_loop(
 
     monkeypatch.setattr(Subscription, "offer", record)
     position = await door.store.find_newest_arrival()
-    streams = [Subscription(WIDGETS, position) for _ in range(7)]
+    unsent = door.app[ARRIVALS].unsent
+    streams = [Subscription(WIDGETS, position, unsent) for _ in range(7)]
     assert all(door.app[ARRIVALS].attach(stream) for stream in streams)
     count()
     await door.store.write_events([make_event(1)])

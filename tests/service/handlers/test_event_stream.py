@@ -176,19 +176,19 @@ async def test_a_slow_reader_is_cut_off_and_resumes(
 ) -> None:
     monkeypatch.setattr(hub, "MAX_QUEUED_BYTES", 1_000)
     monkeypatch.setattr(hub, "EVENTS_AT_ONCE", 3)
-    offered = hub.Subscription.receive
+    receive = hub.Subscription.receive
 
-    async def never(self: hub.Subscription, _seconds: float) -> bytes:
+    async def receive_late(self: hub.Subscription, seconds: float) -> bytes:
         await until(lambda: self.is_cut_off)
-        return b""
+        return await receive(self, seconds)
 
-    monkeypatch.setattr(hub.Subscription, "receive", never)
+    monkeypatch.setattr(hub.Subscription, "receive", receive_late)
     async with opened(door) as stream:
         last_id = await stream.first_id()
         await settle(door, 1)
         await door.store.write_events([make_event(n) for n in range(60)])
         assert await stream.is_broken_off()
-    monkeypatch.setattr(hub.Subscription, "receive", offered)
+    monkeypatch.setattr(hub.Subscription, "receive", receive)
     async with opened(door, Last_Event_ID=last_id) as stream:
         assert await stream.ids(60) == [*range(60)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from indexing.models.arrivals import ArrivalKey
@@ -92,6 +94,22 @@ def test_a_stream_that_is_cut_off_or_closed_keeps_nothing(
     stream.close()
     stream.offer(batch_of(1, 30))
     assert unsent.size == 0
+
+
+@pytest.mark.parametrize(
+    ("most_queued", "reason"), [(50, hub.TOO_SLOW), (1_000, unsent_events.NO_ROOM)]
+)
+async def test_a_stream_that_is_cut_off_says_why_at_once(
+    monkeypatch: pytest.MonkeyPatch, most_queued: int, reason: str
+) -> None:
+    monkeypatch.setattr(hub, "MAX_QUEUED_BYTES", most_queued)
+    stream = follow(UnsentEvents())
+    for number in range(3):
+        stream.offer(batch_of(number, 40))
+    # What woke the stream may have come while it was sending.
+    with pytest.raises(BrokenStreamError, match=reason):
+        async with asyncio.timeout(5):
+            await stream.receive(60)
 
 
 def test_events_that_a_stream_has_missed_count_while_they_are_sent() -> None:

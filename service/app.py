@@ -69,6 +69,7 @@ from service.middleware.remembered_access import (
     remember_access,
 )
 from service.middleware.response_cache import RESPONSE_CACHE, ResponseCache
+from service.middleware.shielded_work import SHIELDED_WORK, ShieldedWork
 from service.middleware.timeout import PAGE_SECONDS, limit_time
 from service.middleware.unparsed_requests import (
     DIRECT_READS,
@@ -136,6 +137,7 @@ def create_app(
     app = web.Application()
     app[LIFECYCLE] = Lifecycle()
     app[LIMITER] = RequestBodyLimiter()
+    app[SHIELDED_WORK] = ShieldedWork()
     app[ADMISSION_CONTROL] = AdmissionControl()
     app[OWNER_SLOTS] = FairSemaphore(1)
     app[ROW_STREAMS] = StreamLimit(MAX_STREAMS_PER_PRINCIPAL, MAX_STREAMS)
@@ -204,6 +206,8 @@ def _context(
                 code_host = CodeHost.open(settings.host_api_url, secret, backend, clock)
                 opened.push_async_callback(code_host.close)
             opened.push_async_callback(app[LIMITER].close)
+            # Before the limiter, whose workers it may need.
+            opened.push_async_callback(app[SHIELDED_WORK].close)
             rate_limit = _open_rate_limit(settings, backend)
             if rate_limit is not None:
                 app[RATE_LIMIT] = rate_limit
@@ -323,7 +327,7 @@ async def _run_shielded(
     app: web.Application, request: BaseRequest, work: Coroutine[Any, Any, StreamResponse]
 ) -> StreamResponse:
     """Finish the work on a request, within its slot, even if its client leaves."""
-    return await app[LIMITER].run_shielded(app[ADMISSION_CONTROL].keep_slot(request, work))
+    return await app[SHIELDED_WORK].run(app[ADMISSION_CONTROL].keep_slot(request, work))
 
 
 def _guard_read(route: Route, handler: RouteHandler) -> RouteHandler:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Coroutine, Hashable, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from aiohttp import web
 
@@ -19,8 +19,6 @@ from service.http import problems
 from service.http.sender import SENDER
 from service.ingest.body_workers.pool import WorkerPool
 from service.ingest.request_body import QUICK_BODY_BYTES, Body, LargeBody, SmallBody
-
-T = TypeVar("T")
 
 # The size as sent. An SDK's batch, 512 spans with a long stack trace each, is half of it unpacked.
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
@@ -51,9 +49,6 @@ SLOT_SECONDS: Final = 5.0
 # Large bodies have a lower priority than everything else on the machine.
 LARGE_NICENESS: Final = 5
 
-# At shutdown: how long uploads whose sender has gone may still take.
-FINISH_SECONDS: Final = 1.0
-
 _GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
 _PIECE_BYTES: Final = 64 * 1024
 
@@ -71,7 +66,6 @@ class RequestBodyLimiter:
         self._small_reading = FairSemaphore(1)
         self._small_workers = WorkerPool(1, niceness=0)
         self._large_workers = WorkerPool(LARGE_AT_ONCE, LARGE_NICENESS)
-        self._shielded: set[asyncio.Task[Any]] = set()
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -83,21 +77,8 @@ class RequestBodyLimiter:
         await self._small_workers.start()
         await self._large_workers.start()
 
-    async def run_shielded(self, work: Coroutine[Any, Any, T]) -> T:
-        """Finish the work even if the caller is cancelled."""
-        task = asyncio.create_task(work)
-        self._shielded.add(task)
-        task.add_done_callback(self._shielded.discard)
-        return await asyncio.shield(task)
-
     async def close(self) -> None:
-        """Wait a moment for work whose callers are gone, then cancel it."""
-        if self._shielded:
-            _, late = await asyncio.wait(self._shielded, timeout=FINISH_SECONDS)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
+        """End all worker processes."""
         await self._small_workers.close()
         await self._large_workers.close()
 
@@ -114,6 +95,7 @@ class RequestBodyLimiter:
         It has to arrive within `seconds` (default: `BODY_SECONDS`). `max_bytes` limits the body as
         sent. If it is at most `SMALL_BODY_BYTES`, the unpacked body may not be larger than that
         either.
+
         The body counts as held, and keeps its slot, until the context is left. Calls to the store
         meanwhile are queued fairly among all tenants.
 

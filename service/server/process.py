@@ -48,7 +48,7 @@ DRAIN_SECONDS: Final = 2.0
 # How long the background tasks may take to end, while connections stay open and after that.
 TASKS_SECONDS: Final = 2.8
 # How long requests in progress may take after that. In all, and with `FINISH_SECONDS` of
-# `service.ingest.limiter`, this is less than the ten seconds that orchestrators give.
+# `service.middleware.shielded_work`, this is less than the ten seconds that orchestrators give.
 SHUTDOWN_SECONDS: Final = 6.0
 
 # How long after the start the pages of the dashboard are loaded, unless one is requested earlier.

@@ -178,7 +178,7 @@ async def test_a_started_write_finishes_after_the_client_disconnects(
 async def test_a_stopping_service_finishes_writes_of_disconnected_clients(
     open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.ingest.limiter.FINISH_SECONDS", 60.0)
+    monkeypatch.setattr("service.middleware.shielded_work.FINISH_SECONDS", 60.0)
     await go_away(open_, held)
     ending = asyncio.create_task(open_.runner.cleanup())
     await asyncio.sleep(0)
@@ -192,7 +192,7 @@ async def test_a_stopping_service_finishes_writes_of_disconnected_clients(
 async def test_a_service_that_ends_does_not_wait_for_ever(
     open_: FrontDoor, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.ingest.limiter.FINISH_SECONDS", 0.01)
+    monkeypatch.setattr("service.middleware.shielded_work.FINISH_SECONDS", 0.01)
     await go_away(open_, held)
     await asyncio.wait_for(open_.runner.cleanup(), 60)
     assert not held.ended.is_set()

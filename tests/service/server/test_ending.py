@@ -13,7 +13,7 @@ import pytest
 
 from indexing.store import open_store
 from service.config.settings import Settings
-from service.ingest.limiter import FINISH_SECONDS
+from service.middleware.shielded_work import FINISH_SECONDS
 from service.server import process
 from service.server.event_counting import EventCounting
 from service.server.process import Worker, bind

@@ -20,7 +20,8 @@ PROBLEM_TYPE: Final = "application/problem+json"
 _encode: Final = compile_encoder(ProblemAnswer)
 _encode_invalid: Final = compile_encoder(InvalidAnswer)
 
-# How long a client should wait for a store that is locked or being restarted, in seconds.
+# How long a client should wait, in seconds: for a store that is locked or being restarted, or until
+# what it has open has ended.
 RETRY_AFTER: Final = 5
 
 # Python's own phrases for these change between versions.
@@ -155,6 +156,11 @@ def too_many(seconds: int) -> Problem:
         "rate limit exceeded; Retry-After says how long to wait",
         headers={"Retry-After": str(seconds)},
     )
+
+
+def too_many_open(detail: str) -> Problem:
+    """Refuse a credential that has too much open at a time, until some of it has ended."""
+    return Problem(429, detail, headers={"Retry-After": str(RETRY_AFTER)})
 
 
 def unavailable(detail: str, seconds: int = RETRY_AFTER) -> Problem:

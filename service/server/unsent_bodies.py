@@ -34,9 +34,6 @@ _log = logging.getLogger(__name__)
 _OF_LAYERS: Final = frozenset({REQUEST_ID_HEADER, POLICY_HEADER, LIMIT_HEADER})
 _CORS: Final = "Access-Control-"
 
-# When a client that has too many may try again, in seconds.
-RETRY_AFTER: Final = 5
-
 
 class UnsentBodies:
     """The unsent bodies of one process.
@@ -84,8 +81,9 @@ class UnsentBodies:
         growth, own = self.of_tenants.find_growth(body, tenant), self.of_tenants.of(tenant)
         # However long a response is, a client gets it if it reads one after the other.
         if growth and own and own + growth > MAX_BYTES_PER_TENANT:
-            detail = "this credential has too many long responses open that are not read"
-            raise Problem(429, detail, headers={"Retry-After": str(RETRY_AFTER)})
+            raise problems.too_many_open(
+                "this credential has too many long responses open that are not read"
+            )
         growth = self.of_owners.find_growth(body, owner)
         if growth and (
             self.of_owners.total + growth > MAX_BYTES

@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from service.http.problems import Problem, unavailable
-
-# When a client that has too many streams may try again, in seconds.
-RETRY_AFTER: Final = 5
+from service.http.problems import too_many_open, unavailable
 
 # The part of all places that one owner leaves to others, however many credentials read its data.
 _RESERVED: Final = 1 / 8
@@ -39,11 +36,8 @@ class StreamLimit:
             Problem: 429 if the principal has too many, 503 if the owner or the process has.
         """
         if self._open[principal] >= self._per_principal:
-            raise Problem(
-                429,
-                f"this credential has {self._per_principal} streams open,"
-                " the most that it may have",
-                headers={"Retry-After": str(RETRY_AFTER)},
+            raise too_many_open(
+                f"this credential has {self._per_principal} streams open, the most that it may have"
             )
         owner = owner.lower()
         if self.open >= self._most or self._of_owners[owner] >= self._per_owner:

@@ -37,9 +37,9 @@ from service.schemas.insight_queries import (
     TransitionsQuery,
 )
 from service.schemas.queries import (
-    EventAggregateQuery,
+    EventFilters,
     EventsQuery,
-    QuarantineChangesQuery,
+    PagedQuery,
     QuarantinesQuery,
     TestsQuery,
 )
@@ -68,7 +68,7 @@ AGGREGATE_EVENTS: Final = QueryRoute(
     summary="Count the events log: in all, over time, and by value",
     path=(OWNER, REPOSITORY),
     answer="EventAggregate",
-    query=EventAggregateQuery(),
+    query=EventFilters(),
 )
 STREAM_EVENTS: Final = Route(
     operation=Operation.EVENT_STREAM,
@@ -228,7 +228,7 @@ LIST_QUARANTINE_CHANGES: Final = ListRoute(
     summary="List the changes of quarantines, newest first",
     path=(OWNER, REPOSITORY),
     answer="QuarantineChanges",
-    query=QuarantineChangesQuery(),
+    query=PagedQuery(),
 )
 ADD_QUARANTINE: Final = Route(
     operation=Operation.ADD_QUARANTINE,

@@ -245,10 +245,6 @@ class EventFilters(Query):
         check_order(values, "received_from", "received_to")
 
 
-class EventAggregateQuery(EventFilters):
-    """The filters of counts of the event log."""
-
-
 class EventsQuery(PagedQuery, EventFilters):
     """A page of the event log."""
 
@@ -332,10 +328,6 @@ class TestsQuery(PagedQuery):
                 f"must have at most {MAX_GLOB_COST} wildcards together with {', '.join(others)}",
                 last,
             )
-
-
-class QuarantineChangesQuery(PagedQuery):
-    """The parameters of the changes of quarantines, which have no filters."""
 
 
 class QuarantinesQuery(PagedQuery):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -168,14 +169,14 @@ def _read_query(request: web.Request, owner: str) -> RepositoryName:
     """Return the repository that the query string of an operation on an owner names.
 
     Raises:
-        Problem: 403 if it names none: the code host confirms the access of a token only to one
-            repository at a time.
+        Problem: 403 unless it names exactly one: the code host confirms the access of a token only
+            to one repository at a time.
     """
     names = request.query.getall(REPOSITORY_PARAMETER.name, ())
-    try:
-        return RepositoryName(owner, check_repository(*names))
-    except (InvalidValueError, TypeError):
-        raise problems.missing_repository() from None
+    if len(names) == 1:
+        with suppress(InvalidValueError):
+            return RepositoryName(owner, check_repository(names[0]))
+    raise problems.missing_repository()
 
 
 def _read_bearer(headers: CIMultiDictProxy[str]) -> str:

@@ -32,7 +32,7 @@ async def find_of_session(
     session: Session,
     tokens: TokenSessions | None,
     repository: RepositoryName | None,
-    rate_limit: RateLimit | None = None,
+    rate_limit: RateLimit | None,
 ) -> Principal | None:
     """Return who is signed in; None if the session has ended or its credential is not valid.
 
@@ -59,8 +59,8 @@ async def find_of_session(
 async def find_of_token(
     request: web.Request,
     signed: SignedToken,
-    repository: RepositoryName | None = None,
-    rate_limit: RateLimit | None = None,
+    repository: RepositoryName | None,
+    rate_limit: RateLimit | None,
 ) -> Principal | None:
     """Return the principal of a token, as `find_of_session` does."""
     code_host = request.app[CONTEXT].code_host

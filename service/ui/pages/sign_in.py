@@ -118,7 +118,7 @@ async def _sign_in_with_token(page: PageContext, token: str, repository: str) ->
         return await _show(page, repository, wrong_repository=_NO_REPOSITORY)
     signed = SignedToken(token, named)
     rate_limit = page.request.app.get(RATE_LIMIT)
-    principal = await find_of_token(page.request, signed, rate_limit=rate_limit)
+    principal = await find_of_token(page.request, signed, None, rate_limit)
     if principal is None:
         return await _show(page, repository, wrong=_REFUSED)
     if not covers(principal, named):

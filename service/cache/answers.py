@@ -22,7 +22,7 @@ from service.cache.keys import (
     CREDENTIALS,
     DIGEST_SIZE,
     EVERYTHING,
-    KEPT,
+    KEYS_CACHED,
     CacheKey,
     Kind,
     key_of_credential,
@@ -84,7 +84,7 @@ def key_of_answer(kind: Kind, repository: RepositoryName, canonical: bytes) -> C
 
 
 # A request for an item makes its key twice: to look it up with others, then to read it.
-key_of_item: Final = lru_cache(KEPT)(key_of_answer)
+key_of_item: Final = lru_cache(KEYS_CACHED)(key_of_answer)
 
 
 def list_lookups(

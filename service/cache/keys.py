@@ -118,8 +118,9 @@ def test_namespace(repository: RepositoryName, test_id: bytes) -> str:
 
 DIGEST_SIZE: Final = 16
 
-# A request makes each of its keys twice: to look all up together, then to read one after another.
-KEPT: Final = 256
+# How many keys are cached, and how many namespaces: a request makes each of its keys twice, to look
+# all up together, then to read one after another.
+KEYS_CACHED: Final = 256
 
 _NAMESPACES_OF: Final = {
     **dict.fromkeys(
@@ -137,14 +138,14 @@ _NAMESPACES_OF: Final = {
 }
 
 
-@lru_cache(KEPT)
+@lru_cache(KEYS_CACHED)
 def namespaces_of(kind: Kind, repository: RepositoryName) -> tuple[str, ...]:
     """Return the namespaces that all answers of that kind about a repository have in common."""
     own = (make(repository) for make in _NAMESPACES_OF.get(kind, ()))
     return (EVERYTHING, repository_namespace(repository), *own)
 
 
-@lru_cache(KEPT)
+@lru_cache(KEYS_CACHED)
 def key_of_credential(digest: bytes) -> CacheKey:
     """Return the cache key of the credential with that SHA-256, which the name does not reveal."""
     hashed = hashlib.blake2b(digest, digest_size=DIGEST_SIZE, person=b"credential").hexdigest()
@@ -156,7 +157,7 @@ def key_of_key_id(key_id: str) -> CacheKey:
     return CacheKey(Kind.KEY, f"{Kind.KEY.value}:id:{key_id}", (CREDENTIALS,))
 
 
-@lru_cache(KEPT)
+@lru_cache(KEYS_CACHED)
 def key_of_repository(name: RepositoryName) -> CacheKey:
     """Return the cache key of the stored spelling of a repository, which never changes."""
     return CacheKey(Kind.REPOSITORY, f"{Kind.REPOSITORY.value}:{name.key}:", (EVERYTHING,))

@@ -35,7 +35,7 @@ class Listener(web.BaseSite):
     __slots__ = (
         "_batched_writes",
         "_direct",
-        "_door",
+        "_draining_socket",
         "_lifecycle",
         "_options",
         "_others",
@@ -56,7 +56,7 @@ class Listener(web.BaseSite):
         self._lifecycle = runner.app[LIFECYCLE]
         self._socket = sock
         # For draining. It is made now, because a process under load may have no descriptor left.
-        self._door = sock.dup()
+        self._draining_socket = sock.dup()
         self._options = dict(options)
         self._repeated = repeated
         self._direct = direct
@@ -87,7 +87,7 @@ class Listener(web.BaseSite):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._lifecycle.stopping = True
-        with self._door as door:
+        with self._draining_socket as sock:
             for server in (self._server, *self._others):
                 if server is not None:
                     server.close()
@@ -97,8 +97,8 @@ class Listener(web.BaseSite):
                 # The loop closes its own sockets first. Refusing connections may need a descriptor.
                 await asyncio.sleep(DRAIN_POLL_SECONDS)
                 if is_last():
-                    refuse_new_connections(door)
-                for accepted in accept_all(door):
+                    refuse_new_connections(sock)
+                for accepted in accept_all(sock):
                     await loop.connect_accepted_socket(self._connection, accepted)
         while loop.time() < deadline:
             answering = self._runner.server
@@ -107,7 +107,7 @@ class Listener(web.BaseSite):
             await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     async def stop(self) -> None:
-        self._door.close()
+        self._draining_socket.close()
         for other in self._others:
             other.close()
         await super().stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from aiohttp.web import BaseRequest, StreamResponse
 from opentelemetry.context import Context
@@ -18,6 +19,10 @@ from service.tracing.request_spans import (
     describe,
     mark_status,
 )
+
+# Where the status is in a response, and what precedes the request id.
+_STATUS: Final = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))
+_ID_FIELD: Final = f"\r\n{REQUEST_ID_HEADER}: ".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +75,11 @@ class TracedRepeatedRequests:
         self._described.keep(head, described, 0, time.monotonic() + KNOWN_SECONDS)
 
 
-_STATUS = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))
-_ID_FIELD = f"{REQUEST_ID_HEADER}: ".encode()
-
-
 def _read_status(text: bytes) -> int:
     return int(text[_STATUS])
 
 
 def _read_request_id(text: bytes) -> str:
     # It is the last field of the head, and no other field can contain this text with a line break.
-    begin = text.index(b"\r\n" + _ID_FIELD) + len(b"\r\n" + _ID_FIELD)
+    begin = text.index(_ID_FIELD) + len(_ID_FIELD)
     return text[begin : text.index(b"\r\n", begin)].decode()

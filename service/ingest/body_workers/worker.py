@@ -35,6 +35,14 @@ class WorkerDiedError(Exception):
     """A worker process cannot be started, or has ended during a job."""
 
 
+class JobFailedError(Exception):
+    """A body cannot be read."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+
+
 class Worker:
     """A process that does one job at a time."""
 
@@ -139,11 +147,3 @@ class Worker:
     def _close_input(self) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
-
-
-class JobFailedError(Exception):
-    """A body cannot be read."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.reason)
-        self.failure = failure

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
 from concurrent.futures import CancelledError, Future
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 from uuid import UUID
 
 from mergewatch.client.asynchronous import AsyncClient
@@ -57,8 +57,8 @@ from mergewatch.client.rows import FollowedIterator, Rows
 
 T = TypeVar("T")
 
-_CLOSED = "the client is closed"
-_FORKED = "the client cannot be used after a fork: create one in each process"
+_CLOSED: Final = "the client is closed"
+_FORKED: Final = "the client cannot be used after a fork: create one in each process"
 
 
 class Client:

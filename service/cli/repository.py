@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import click
 
@@ -23,7 +23,7 @@ from service.cli.remote.repositories import health
 from service.cli.running import require_repository, with_existing_store, with_store
 from service.config.settings import load_settings
 
-_SWITCH = click.Choice(["on", "off"])
+_SWITCH: Final = click.Choice(["on", "off"])
 _argument = click.argument("name", type=REPOSITORY, metavar="OWNER/REPOSITORY")
 
 

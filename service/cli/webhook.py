@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -19,8 +20,8 @@ from service.config.reach import Reach
 from service.config.settings import load_settings
 from service.notifications.registration import host_of
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_MAX_FILE_BYTES = 8_192
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+_MAX_FILE_BYTES: Final = 8_192
 _id_argument = click.argument("webhook_id", type=click.UUID, metavar="ID")
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -41,12 +41,12 @@ from service.config.settings import Settings, load_settings
 # A function that reads the quarantines of a branch, as a map from test name to reason.
 ReadQuarantines = Callable[[], Awaitable[Mapping[str, str]]]
 
-_MAX_OF_WINDOWS = 2**32 - 1
-_SECONDS = 120
+_MAX_OF_WINDOWS: Final = 2**32 - 1
+_SECONDS: Final = 120
 # Of these, so that the results can be stored also if the list of quarantines does not come.
-_READING_SHARE = 0.5
-_NOT_FOUND = 404
-_UNKNOWN = "quarantines are unknown"
+_READING_SHARE: Final = 0.5
+_NOT_FOUND: Final = 404
+_UNKNOWN: Final = "quarantines are unknown"
 
 
 @click.group()

@@ -26,8 +26,8 @@ _SHOWN_NAME_LENGTH: Final = 500
 _REFUSED_STATUSES: Final = frozenset({400, 413, 422})
 
 
-class UploadError(MergewatchError):
-    """The service did not accept a batch. The message has the URL and reason, no credentials."""
+class ServiceRequestError(MergewatchError):
+    """A request to the service failed. The message has the URL and reason, no credentials."""
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ class Uploader:
         """Upload the executions, run by run. Duplicates count as written.
 
         Raises:
-            UploadError: a batch was not accepted, and retries failed or would be useless.
+            ServiceRequestError: a batch was not accepted, and retries failed or would be useless.
         """
         accepted = [
             await self._upload(repository, run, executions) for run, executions in results.items()
@@ -105,11 +105,11 @@ class Uploader:
         except ProblemError as error:
             if error.status in _REFUSED_STATUSES:
                 return batch.spans, error.summary
-            raise UploadError(visible(str(error))) from None
+            raise ServiceRequestError(visible(str(error))) from None
         except ClientError as error:
-            raise UploadError(visible(str(error))) from None
+            raise ServiceRequestError(visible(str(error))) from None
         except DecodeError as error:
             # For example a login page, which answers 200 to everything.
-            raise UploadError(f"{self._url} is not a mergewatch service") from error
+            raise ServiceRequestError(f"{self._url} is not a mergewatch service") from error
         success = response.partial_success
         return success.rejected_spans, self._client.shown(success.error_message)

@@ -34,7 +34,7 @@ from service.cli.report_options import (
     run_options,
 )
 from service.cli.running import with_store
-from service.cli.upload import Uploader, UploadError
+from service.cli.upload import ServiceRequestError, Uploader
 from service.cli.waiting import wait_aloud
 from service.config.settings import Settings, load_settings
 
@@ -233,9 +233,9 @@ async def _run_remotely(
                 if error.status == _NOT_FOUND:
                     # The first results make a repository known.
                     return {}
-                raise UploadError(str(error)) from None
+                raise ServiceRequestError(str(error)) from None
             except ClientError as error:
-                raise UploadError(str(error)) from None
+                raise ServiceRequestError(str(error)) from None
 
         return await check.run(Uploader(client, url, check.refusals.show), read, seconds)
 

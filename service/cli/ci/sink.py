@@ -15,7 +15,7 @@ from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount, Steps
 from service.cli.ci.decision import TestResults
-from service.cli.upload import UploadError
+from service.cli.upload import ServiceRequestError
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class CollectingSink(ResultCollector):
         try:
             async with asyncio.timeout(seconds):
                 return await work
-        except UploadError as error:
+        except ServiceRequestError as error:
             self.failure = str(error)
         except StoreUnavailableError as error:
             self.failure = f"the store is unavailable: {error}"

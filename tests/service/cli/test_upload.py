@@ -12,7 +12,7 @@ from indexing.models.executions import Conclusion
 from indexing.names import RepositoryName
 from indexing.store.interface import ExecutionCount
 from mergewatch.client.retries import MAX_ATTEMPTS, MAX_WAIT_SECONDS, seconds_to_wait
-from service.cli.upload import UploadError, open_upload
+from service.cli.upload import ServiceRequestError, open_upload
 from service.server.listener import http_url
 from service.server.process import bind
 from tests.builders import NOON, WIDGETS, make_executions, make_run
@@ -92,7 +92,7 @@ async def test_a_page_that_answers_200_to_everything_has_kept_nothing(
     receiver: Receiver, kind: str, body: str
 ) -> None:
     receiver.answers = [answer(200, body, Content_Type=kind)]
-    with pytest.raises(UploadError, match="is not a mergewatch service"):
+    with pytest.raises(ServiceRequestError, match="is not a mergewatch service"):
         await Upload().send(receiver.url)
 
 
@@ -126,7 +126,7 @@ async def test_a_busy_service_is_retried_after_retry_after(receiver: Receiver, s
 async def test_a_service_that_stays_busy_causes_an_error(receiver: Receiver) -> None:
     receiver.answers = [answer(503, Retry_After="86400")]
     upload = Upload()
-    with pytest.raises(UploadError, match=f"503.*{MAX_ATTEMPTS} times"):
+    with pytest.raises(ServiceRequestError, match=f"503.*{MAX_ATTEMPTS} times"):
         await upload.send(receiver.url)
     assert upload.waits == [MAX_WAIT_SECONDS] * (MAX_ATTEMPTS - 1)
 
@@ -135,7 +135,7 @@ async def test_a_service_that_stays_busy_causes_an_error(receiver: Receiver) -> 
 async def test_any_other_answer_is_an_error_at_once(receiver: Receiver, status: int) -> None:
     problem = f'{{"title": "Refused", "detail": "for {TOKEN}"}}'
     receiver.answers = [answer(status, problem)]
-    with pytest.raises(UploadError) as failed:
+    with pytest.raises(ServiceRequestError) as failed:
         await Upload().send(receiver.url)
     assert str(failed.value) == f"{receiver.url} answered {status} Refused: for \u2026"
     assert len(receiver.requests) == 1
@@ -144,7 +144,7 @@ async def test_any_other_answer_is_an_error_at_once(receiver: Receiver, status: 
 async def test_the_text_of_a_service_is_one_line_and_moves_no_terminal(receiver: Receiver) -> None:
     problem = r'{"title": "No", "detail": "key\n::error::x\u001b[2J"}'
     receiver.answers = [answer(403, problem)]
-    with pytest.raises(UploadError) as failed:
+    with pytest.raises(ServiceRequestError) as failed:
         await Upload().send(receiver.url)
     assert str(failed.value).endswith(r"answered 403 No: key\n::error::x\x1b[2J")
 
@@ -152,7 +152,9 @@ async def test_the_text_of_a_service_is_one_line_and_moves_no_terminal(receiver:
 async def test_a_redirect_is_not_followed_with_the_token(receiver: Receiver) -> None:
     target = f"{receiver.url}/elsewhere"
     receiver.answers = [answer(307, Location=target)]
-    with pytest.raises(UploadError, match=f"307 Temporary Redirect: it redirects to {target}$"):
+    with pytest.raises(
+        ServiceRequestError, match=f"307 Temporary Redirect: it redirects to {target}$"
+    ):
         await Upload().send(receiver.url)
     assert len(receiver.requests) == 1
 
@@ -160,14 +162,14 @@ async def test_a_redirect_is_not_followed_with_the_token(receiver: Receiver) -> 
 async def test_a_service_that_is_not_there_is_one_clear_line() -> None:
     with bind("127.0.0.1", 0) as listener:
         url = http_url(listener)
-    with pytest.raises(UploadError, match="cannot be reached") as failed:
+    with pytest.raises(ServiceRequestError, match="cannot be reached") as failed:
         await Upload().send(url)
     assert "\n" not in str(failed.value)
     assert TOKEN not in str(failed.value)
 
 
 async def test_a_server_without_tls_is_not_trusted_as_one_with_it(receiver: Receiver) -> None:
-    with pytest.raises(UploadError, match="cannot be reached"):
+    with pytest.raises(ServiceRequestError, match="cannot be reached"):
         await Upload().send(receiver.url.replace("http:", "https:"))
     assert receiver.requests == []
 

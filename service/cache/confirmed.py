@@ -18,8 +18,8 @@ class CacheUnavailableError(MergewatchError):
 class ConfirmedValues(Protocol):
     """Holds values by names of letters and digits.
 
-    All methods raise `CacheUnavailableError`. A value may be lost: its place may be full, or start
-    again.
+    All methods raise `CacheUnavailableError`. A value may be lost: what holds it may be full, or be
+    restarted.
     """
 
     async def keep(self, name: str, value: bytes, seconds: float) -> None:

@@ -35,6 +35,10 @@ _EARLIER_SECONDS: Final = 0.1
 _JITTER_STEPS: Final = 100
 
 
+def _always(_value: object) -> bool:
+    return True
+
+
 class _Flight(Generic[V]):
     """A call in progress, and a future for each of its waiters.
 
@@ -62,7 +66,7 @@ class SingleFlight:
         self,
         name: Hashable,
         work: Callable[[], Coroutine[Any, Any, V]],
-        holds: Callable[[V], bool] = lambda _: True,
+        holds: Callable[[V], bool] = _always,
     ) -> V:
         """Return the result of the call of that name: the one in progress, or a new one.
 
@@ -229,10 +233,6 @@ class Cache:
 
 
 _NOTHING: Final = Snapshot()
-
-
-def _always(_value: object) -> bool:
-    return True
 
 
 class CacheSession:

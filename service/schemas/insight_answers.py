@@ -256,7 +256,7 @@ class TestCountsAnswer(AnswerSchema):
     flaky = fields.Integer(required=True)
     broken = fields.Integer(required=True)
     # A schema has an attribute `unknown` itself.
-    of_unknown = fields.Integer(required=True, attribute="unknown", data_key="unknown")
+    unknown_tests = fields.Integer(required=True, data_key="unknown", attribute="unknown")
 
 
 class RepositoryAnswer(AnswerSchema):

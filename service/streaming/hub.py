@@ -194,7 +194,8 @@ class ArrivalHub:
     def attach(self, subscription: Subscription) -> bool:
         """Send a subscription what follows its position; return false if the poll would miss some.
 
-        It is past that position, or reads now, and no stream follows this repository yet.
+        It would if it is past that position, or if it is reading the store now, for other
+        repositories alone.
         """
         if self._task is None:
             self._position = subscription.position

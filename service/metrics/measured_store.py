@@ -13,7 +13,7 @@ from indexing.errors import StoreError, StoreUnavailableError
 from indexing.models.executions import Execution
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
-from service.metrics.wrapped_store import ANSWERS, Call, wrap_calls
+from service.metrics.wrapped_store import CALLER_ERRORS, Call, wrap_calls
 
 # From a read of the embedded store to a large write into a cluster.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -66,7 +66,7 @@ class StoreMetrics:
                 seconds.observe(time.perf_counter() - began)
                 self._errors.labels(name, "cancelled").inc()
                 raise
-            except ANSWERS:
+            except CALLER_ERRORS:
                 raise
             except StoreError as error:
                 is_unavailable = isinstance(error, StoreUnavailableError)

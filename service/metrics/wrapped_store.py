@@ -18,7 +18,7 @@ CALLS: Final = tuple(
 )
 
 # Errors that the caller causes: nothing is wrong with the store.
-ANSWERS: Final = (StaleKeyError, TooManyQuarantinesError, UnknownRepositoryError)
+CALLER_ERRORS: Final = (StaleKeyError, TooManyQuarantinesError, UnknownRepositoryError)
 
 
 def wrap_calls(store: Store, wrap: Callable[[str, Call], Call]) -> Store:

@@ -16,7 +16,7 @@ from opentelemetry.semconv.attributes.db_attributes import (
 from opentelemetry.trace import Tracer
 
 from indexing.store.interface import Store
-from service.metrics.wrapped_store import ANSWERS, Call, wrap_calls
+from service.metrics.wrapped_store import CALLER_ERRORS, Call, wrap_calls
 from service.tracing.spans import call_span, is_traced, mark_failed
 
 # The collection of each call, by the same name for both stores. Other calls have none.
@@ -102,7 +102,7 @@ def trace_store(store: Store, tracer: Tracer, system: str) -> Store:
             with call_span(tracer, title, attributes) as span:
                 try:
                     return await call(*args, **rest)
-                except ANSWERS:
+                except CALLER_ERRORS:
                     raise
                 except BaseException as error:
                     mark_failed(span, error)

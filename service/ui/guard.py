@@ -95,9 +95,9 @@ def _redirect_to_sign_in(page: PageContext) -> web.Response:
         path, mark, query = within.partition("?")
         within = path.rpartition(".")[0] + mark + query
     if within:
-        leading_back = _sign_in_at(page, f"{NEXT_FIELD}={quote(within, safe='')}", ended)
-        if len(leading_back) <= _MAX_LOCATION:
-            target = leading_back
+        returning = _sign_in_at(page, f"{NEXT_FIELD}={quote(within, safe='')}", ended)
+        if len(returning) <= _MAX_LOCATION:
+            target = returning
     response = page.go_to(target)
     if has_ended:
         page.dashboard.sessions.remove(request, response)

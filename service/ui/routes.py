@@ -38,11 +38,11 @@ class PageRoute(NamedTuple):
 PAGES: Final = (
     PageRoute("GET", UI_PREFIX + SIGN_IN, "sign_in.show_form", needs_session=False),
     PageRoute("POST", UI_PREFIX + SIGN_IN, "sign_in.sign_in", needs_session=False),
-    PageRoute("GET", UI_PREFIX + "sign-out", "sign_in.lead_on", needs_session=False),
+    PageRoute("GET", UI_PREFIX + "sign-out", "sign_in.redirect", needs_session=False),
     PageRoute("POST", UI_PREFIX + "sign-out", "sign_in.sign_out", needs_session=False),
     PageRoute("GET", UI_PREFIX, "repositories.show"),
     PageRoute("GET", UI_PREFIX + "docs", "docs.show"),
-    PageRoute("GET", UI_PREFIX + "{owner}", "repositories.lead_here"),
+    PageRoute("GET", UI_PREFIX + "{owner}", "repositories.redirect"),
     PageRoute("GET", _REPOSITORY, "overview.show"),
     PageRoute("GET", _REPOSITORY + "/worst", "worst.show"),
     PageRoute("GET", _REPOSITORY + "/tests", "tests.show"),
@@ -50,10 +50,10 @@ PAGES: Final = (
     PageRoute("GET", _TEST, "test.show"),
     PageRoute("GET", _TEST + "/failures/{failure_id}", "test.show_failure"),
     PageRoute("POST", _TEST + "/quarantine", "test.quarantine"),
-    PageRoute("GET", _TEST + "/quarantine", "test.lead_back"),
+    PageRoute("GET", _TEST + "/quarantine", "test.redirect"),
     PageRoute("GET", _REPOSITORY + "/quarantines", "quarantines.show"),
     PageRoute("POST", _REPOSITORY + "/quarantines/end", "quarantines.end"),
-    PageRoute("GET", _REPOSITORY + "/quarantines/end", "quarantines.lead_back"),
+    PageRoute("GET", _REPOSITORY + "/quarantines/end", "quarantines.redirect"),
     PageRoute("GET", _REPOSITORY + "/events", "events.show"),
     PageRoute("GET", _REPOSITORY + "/events/counts", "events.show_counts"),
     PageRoute("GET", _REPOSITORY + "/events/stream", "events.follow"),
@@ -63,7 +63,7 @@ PAGES: Final = (
 )
 
 
-async def lead_to_dashboard(request: web.Request) -> web.Response:
+async def redirect_to_dashboard(request: web.Request) -> web.Response:
     """GET /."""
     del request
     return web.Response(status=303, headers={"Location": UI_PREFIX.removeprefix("/")})
@@ -71,8 +71,8 @@ async def lead_to_dashboard(request: web.Request) -> web.Response:
 
 def add_pages(router: web.UrlDispatcher) -> None:
     """Add all pages to the application."""
-    router.add_get("/", lead_to_dashboard)
-    router.add_get(UI_PREFIX.rstrip("/"), lead_to_dashboard)
+    router.add_get("/", redirect_to_dashboard)
+    router.add_get(UI_PREFIX.rstrip("/"), redirect_to_dashboard)
     # `_` cannot be an owner's name.
     router.add_get(UI_PREFIX + "_/{name}", send_asset)
     for route in PAGES:

@@ -39,7 +39,7 @@ UNAVAILABLE_WAIT_SECONDS: Final = 5
 # No host has longer names, so these are not sent.
 NAME_MAX_LENGTH: Final = 255
 
-_GONE: Final = frozenset({403, 404, 410, 451})
+_HIDDEN_STATUSES: Final = frozenset({403, 404, 410, 451})
 _MOVED: Final = frozenset({301, 307, 308})
 _LIMIT_WORDS: Final = re.compile(rb"rate limit|abuse|try again later", re.IGNORECASE)
 _PACKED: Final = struct.Struct(">Bq")
@@ -127,7 +127,7 @@ def judge(
         return Finding.BAD_CREDENTIAL
     if response.status == 429 or (response.status == 403 and _is_limit(response)):
         return HostUnavailable(_wait_of(response.headers, now, LIMITED_WAIT_SECONDS), limited=True)
-    if response.status in _GONE:
+    if response.status in _HIDDEN_STATUSES:
         return Finding.HIDDEN
     if response.status in _MOVED and isinstance(requested, RepositoryName):
         return _judge_redirect(response.headers.get("location", ""))

@@ -272,13 +272,13 @@ async def _make_rows(
                 budget.is_spent,
                 is_open,
                 None if pull is None else view.only_pull(pull).query(),
-                write_pairs([*_lead_to(event, view, walk), (OPEN, str(event["id"]))]),
+                write_pairs([*_page_with(event, view, walk), (OPEN, str(event["id"]))]),
             )
         )
     return rows
 
 
-def _lead_to(event: Mapping[str, Any], view: EventView, walk: Pairs) -> Pairs:
+def _page_with(event: Mapping[str, Any], view: EventView, walk: Pairs) -> Pairs:
     """Return the parameters of a page that contains the event, whatever arrives later."""
     if view.cursor:
         return [*walk, ("cursor", view.cursor)]

@@ -67,8 +67,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     asked = first_of(read_pairs(page.request.rel_url.raw_query_string), "days")
     days = next((each for each in RANGES if str(each) == asked), RANGES[0])
     since = format_timestamp(page.now - timedelta(days=_WEEK))
-    of_ill = [("health_status", each) for each in ("broken", "flaky")]
-    of_new = [*of_ill, ("start", since), ("per_page", _READ_TRANSITIONS)]
+    unhealthy = [("health_status", each) for each in ("broken", "flaky")]
+    of_new = [*unhealthy, ("start", since), ("per_page", _READ_TRANSITIONS)]
     found, new, (recovered, recovered_count) = await asyncio.gather(
         _read_series(page, api, days),
         api.get(LIST_TRANSITIONS, page.repository_path, write_pairs(of_new)),
@@ -102,7 +102,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         new=new.value["transitions"][:_SHOWN_TRANSITIONS],
         more_new=new.value["transitions"][_SHOWN_TRANSITIONS:],
         has_older_new="next" in new.links,
-        ill_query=write_pairs(of_ill),
+        unhealthy_query=write_pairs(unhealthy),
         recovered=recovered,
         test_id_of=page.test_id_of,
     )

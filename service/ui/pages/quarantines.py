@@ -77,7 +77,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     )
 
 
-async def lead_back(page: PageContext, _: Principal) -> web.StreamResponse:
+async def redirect(page: PageContext, _: Principal) -> web.StreamResponse:
     """GET the address of the form, which was refused."""
     return page.go_to(_place_of(page))
 

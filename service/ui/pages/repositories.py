@@ -76,7 +76,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     )
 
 
-async def lead_here(page: PageContext, principal: Principal) -> web.StreamResponse:
+async def redirect(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}, the address of a repository without its last part."""
     if page.request.match_info["owner"].lower() != principal.owner.lower():
         raise problems.not_found("owner")

@@ -126,7 +126,7 @@ async def _sign_in_with_token(page: PageContext, token: str, repository: str) ->
     return await _begin(page, ticket=tokens.begin(signed, principal.name))
 
 
-async def lead_on(page: PageContext) -> web.StreamResponse:
+async def redirect(page: PageContext) -> web.StreamResponse:
     """GET the address of the form to sign out, which was refused."""
     return page.go_to(page.dashboard.base)
 

@@ -98,7 +98,7 @@ async def show_failure(page: PageContext, principal: Principal) -> web.StreamRes
     return await page.show("failure.html", tab="tests", failure=found.value, test=detail.value)
 
 
-async def lead_back(page: PageContext, _: Principal) -> web.StreamResponse:
+async def redirect(page: PageContext, _: Principal) -> web.StreamResponse:
     """GET the address of a form that was refused, which shows the page of the test."""
     return page.go_to(_place_of(page) + "#quarantine")
 

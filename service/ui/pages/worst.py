@@ -57,8 +57,8 @@ async def _find_worst(page: PageContext, api: Api, by: Grouping) -> list[dict[st
         answer = await api.get(GROUP_TESTS, page.repository_path, write_pairs([("by", by.value)]))
     except StoreUnavailableError:
         return None
-    ill = (group for group in answer.value["groups"] if group["broken"] or group["flaky"])
-    shown = list(islice(ill, _SHOWN))
+    unhealthy = (group for group in answer.value["groups"] if group["broken"] or group["flaky"])
+    shown = list(islice(unhealthy, _SHOWN))
     queries = await asyncio.gather(*(_find_query(page, api, by, each["value"]) for each in shown))
     return [
         {**group, "proportion": draw_proportion(group), "query": query}

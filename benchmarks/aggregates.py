@@ -32,7 +32,7 @@ from indexing.models.events import EventQuery, Outcome
 from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace, open_store
 from indexing.store.interface import Store
-from service.cli.collecting import collecting_rarely
+from service.cli.garbage_collection import collecting_rarely
 from tests.servers.elasticsearch import Node
 
 EVENTS: Final = 1_000_000

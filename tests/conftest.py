@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from indexing.store import ElasticsearchPlace
-from service.cli.collecting import COLLECTED_AFTER
+from service.cli.garbage_collection import COLLECTED_AFTER
 from tests.servers.folder import memory, server_folder
 from tests.servers.indices import Indices
 from tests.servers.redis import Redis

@@ -17,7 +17,7 @@ from benchmarks.running.new_stores import NewPlace
 from benchmarks.running.requests_to_node import answers_seen
 from indexing.store import open_store
 from indexing.store.interface import Store
-from service.cli.collecting import collecting_rarely
+from service.cli.garbage_collection import collecting_rarely
 from tests.places import Place
 
 _REPORTS: Final = 5

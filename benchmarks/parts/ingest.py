@@ -31,7 +31,7 @@ from indexing.models.repositories import Repository
 from indexing.names import RepositoryName
 from indexing.store import open_store
 from indexing.store.interface import EventOutcome, Writer
-from service.cli.collecting import collecting_rarely
+from service.cli.garbage_collection import collecting_rarely
 
 READING: Final = "reading and checking alone"
 

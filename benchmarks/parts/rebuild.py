@@ -16,7 +16,7 @@ from benchmarks.running.new_stores import NewPlace
 from indexing.identifiers import derive_test_id
 from indexing.store import open_store
 from indexing.store.interface import Store
-from service.cli.collecting import collecting_rarely
+from service.cli.garbage_collection import collecting_rarely
 
 # The executions of each test.
 DEPTH: Final = 30

@@ -17,7 +17,7 @@ from indexing.pruning import PruneRun
 from indexing.store import create_lost_parts, name_backend, recorded_prune
 from indexing.store.interface import PruneCount, Store, StoreStatus
 from indexing.timestamps import format_timestamp
-from service.cli.copies import backup, restore
+from service.cli.backup import backup, restore
 from service.cli.output import counted, judging_steps, progress_meters
 from service.cli.running import require_store, with_existing_store, with_store
 from service.config.settings import Settings, load_settings

@@ -16,7 +16,7 @@ from indexing.store import StoreVersions, find_versions, open_store
 from indexing.store.interface import Store
 from service.cache.invalidation import InvalidatingStore
 from service.cache.opening import LazyInvalidator
-from service.cli.collecting import collecting_rarely
+from service.cli.garbage_collection import collecting_rarely
 from service.config.redis_files import check_redis_files
 from service.config.settings import Settings, load_settings
 

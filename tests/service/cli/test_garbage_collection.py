@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.cli.collecting import COLLECTED_AFTER, collecting_rarely
+from service.cli.garbage_collection import COLLECTED_AFTER, collecting_rarely
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,7 @@ import random
 import time
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -96,6 +95,8 @@ class _Receiver:
     pause: timedelta = FIRST_PAUSE
     # The number of notifications to send one by one, after a message with several was refused.
     alone: int = 0
+    # What it has accepted and the store has not removed yet: it must not be sent again.
+    sent: list[uuid.UUID] = field(default_factory=list)
 
     def waits(self, now: datetime) -> bool:
         """Return whether nothing is sent to it yet."""
@@ -127,7 +128,8 @@ class NotificationSender:
         # The tenants are the owners.
         self._slots = FairSemaphore(AT_ONCE, AT_ONCE_PER_OWNER)
         self._is_ending = False
-        # Whether the log has a warning that the store fails.
+        # Whether the store has failed since the last look, and whether the log has a warning of it.
+        self._has_failed = False
         self._has_warned = False
 
     async def run(self) -> None:
@@ -150,17 +152,18 @@ class NotificationSender:
             await self.look()
         except (MergewatchError, OSError) as error:
             self._log_failure(error)
-            self._has_warned = True
         except Exception:  # noqa: BLE001 - the webhooks of all tenants depend on it
             _log.exception("unhandled error in the sender of notifications")
         else:
-            if self._has_warned:
+            if self._has_warned and not self._has_failed:
                 _log.info("notifications can be sent again")
-            self._has_warned = False
+                self._has_warned = False
+        self._has_failed = False
 
     def _log_failure(self, error: Exception) -> None:
         level = logging.DEBUG if self._has_warned else logging.WARNING
         _log.log(level, "notifications cannot be sent", extra={"reason": str(error)})
+        self._has_failed = self._has_warned = True
 
     async def look(self) -> None:
         """Send all waiting notifications that are due, unless another process holds the lease.
@@ -220,6 +223,7 @@ class NotificationSender:
     async def _send_for_a_turn(self, webhook: Webhook, receiver: _Receiver) -> bool:
         """Return true if there is nothing to send for now, false if only the turn is over."""
         began_at = self._clock()
+        await self._remove_sent(webhook, receiver)
         while not receiver.waits(self._clock()) and await self._lease.hold():
             batch = await self._store.list_outbox(webhook.id, BATCH)
             if not batch:
@@ -237,7 +241,7 @@ class NotificationSender:
         began_at: datetime,
     ) -> None:
         """Send until the batch is done, the turn is over or a request fails; record the results."""
-        sent: list[uuid.UUID] = []
+        sent = receiver.sent
         checked_at = self._clock()
         try:
             # However slow the store is, a turn sends at least one message.
@@ -258,17 +262,22 @@ class NotificationSender:
                 sent += [each.id for each in part]
                 self._note_success(webhook, receiver, len(part))
         finally:
-            if sent:
-                await self._remove_sent(webhook, sent)
+            await self._remove_sent(webhook, receiver)
 
-    async def _remove_sent(self, webhook: Webhook, sent: Sequence[uuid.UUID]) -> None:
-        if not self._is_ending:
-            await self._store.remove_sent(webhook.id, sent)
+    async def _remove_sent(self, webhook: Webhook, receiver: _Receiver) -> None:
+        """Remove what the receiver has accepted from the outbox."""
+        if not receiver.sent:
             return
-        # The process has no time for a store that hangs; at worst, the messages are sent again.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WRITE_SECONDS):
-                await self._store.remove_sent(webhook.id, sent)
+        try:
+            async with asyncio.timeout(LAST_WRITE_SECONDS if self._is_ending else None):
+                # A copy: a write that is given up may still be done.
+                await self._store.remove_sent(webhook.id, tuple(receiver.sent))
+        except TimeoutError:
+            # An ending process has no time for a store that hangs; at worst, the messages are sent
+            # again.
+            if not self._is_ending:
+                raise
+        receiver.sent.clear()
 
     def _note_success(self, webhook: Webhook, receiver: _Receiver, count: int) -> None:
         if receiver.failures:

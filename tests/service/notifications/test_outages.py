@@ -14,7 +14,7 @@ from indexing.store.interface import Store
 from service.notifications import sender as sender_module
 from service.notifications.sender import NotificationSender
 from tests.service.front_door import Clock
-from tests.service.notifications.scripted import Scripted
+from tests.service.notifications.scripted import LOOK, Scripted, add_webhook, break_tests
 from tests.waiting import until
 
 
@@ -58,6 +58,30 @@ async def test_an_outage_of_the_store_is_one_warning_and_one_line_at_its_end(
         (logging.WARNING, "notifications cannot be sent"),
         (logging.INFO, "notifications can be sent again"),
     ] * 2
+
+
+async def test_a_store_that_refuses_to_remove_what_was_sent_repeats_no_message(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger=sender_module.__name__)
+    webhook = await add_webhook(store)
+    await break_tests(store, ["hinge", "door"])
+    receiver, clock = Scripted(), Clock()
+    sender = NotificationSender(store, receiver, clock=clock)
+
+    async def refuse(*_: object) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(store, "remove_sent", refuse)
+        for _ in range(4):
+            await sender._try_to_look()
+            clock.now += LOOK
+    await sender._try_to_look()
+    assert len(receiver.taken) == 2
+    assert (await store.count_outbox(webhook.id)).waiting == 0
+    lines = [each.getMessage() for each in caplog.records if each.name == sender_module.__name__]
+    assert lines == ["notifications cannot be sent", "notifications can be sent again"]
 
 
 async def test_the_sender_goes_on_after_an_unexpected_error(

@@ -175,6 +175,7 @@ class ArrivalHub:
         self._catching_up = FairSemaphore(1)
         # How many times the store was polled.
         self.polls = 0
+        self._has_warned = False
 
     async def read_missed(self, subscription: Subscription, principal: str) -> Missed:
         """Read the next events for a stream of that principal, which is not attached yet.
@@ -236,9 +237,16 @@ class ArrivalHub:
             try:
                 await self._poll()
             except StoreError as error:
-                _log.warning("streams wait for the store", extra={"reason": str(error)})
+                # One warning for each outage, as the store is polled twice a second.
+                level = logging.DEBUG if self._has_warned else logging.WARNING
+                _log.log(level, "streams wait for the store", extra={"reason": str(error)})
+                self._has_warned = True
             except Exception:  # noqa: BLE001 - the streams of all tenants depend on it
                 _log.exception("unhandled error in the poll of streams")
+            else:
+                if self._has_warned:
+                    _log.info("streams go on")
+                self._has_warned = False
             await asyncio.sleep(POLL_SECONDS)
         for streams in self._subscriptions.values():
             for subscription in streams:

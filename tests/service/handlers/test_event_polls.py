@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
@@ -134,6 +135,41 @@ async def test_a_clock_that_is_put_back_costs_a_slow_reader_no_queued_event() ->
         hub.make_batch([row], polled.ids).text for row in rows
     ]
     await polled.close()
+
+
+async def test_an_outage_of_the_store_is_one_warning_and_one_line_at_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger=hub.__name__)
+    is_away, polls = True, 0
+
+    async def read(after: ArrivalKey, *_: Any) -> Arrivals:
+        nonlocal polls
+        polls += 1
+        if is_away:
+            raise StoreUnavailableError("away")
+        return Arrivals((), after, is_all=True)
+
+    async def wait_for_three() -> None:
+        aim = polls + 3
+        await until(lambda: polls >= aim)
+
+    reader: Any = SimpleNamespace(list_arrivals=read)
+    polled = hub.ArrivalHub(reader, EventIds(b"secret", "store"), lambda: False)
+    assert polled.attach(Subscription(WIDGETS, ArrivalKey(0), polled.unsent))
+    for away in (True, False, True, False):
+        is_away = away
+        await wait_for_three()
+    await polled.close()
+    lines = [(each.levelno, each.getMessage()) for each in caplog.records]
+    assert (
+        lines
+        == [
+            (logging.WARNING, "streams wait for the store"),
+            (logging.INFO, "streams go on"),
+        ]
+        * 2
+    )
 
 
 async def test_many_streams_cost_one_poll(door: FrontDoor) -> None:

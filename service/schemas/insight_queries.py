@@ -15,11 +15,11 @@ from service.schemas.queries import (
     OWNERS,
     AnyOf,
     Choice,
-    Moment,
     Name,
     Number,
     PagedQuery,
     Text,
+    Timestamp,
     absent,
     check_order,
     description,
@@ -31,14 +31,14 @@ from service.schemas.query import Query
 class RangeOfTime(Query):
     """The parameters of every operation over a range of time."""
 
-    start = Moment(
+    start = Timestamp(
         load_default=absent,
         metadata=description(
             f"Start of the range, inclusive; default `end` minus {RANGE_DAYS} days. The range has "
             f"at most {MAX_RANGE_DAYS} days."
         ),
     )
-    end = Moment(
+    end = Timestamp(
         load_default=absent, metadata=description("End of the range, exclusive; default now.")
     )
 

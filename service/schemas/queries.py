@@ -92,7 +92,7 @@ class Choice(Parameter, fields.String):
         return cls(*(each.value for each in values), **options)
 
 
-class Moment(Parameter, Parsed):
+class Timestamp(Parameter, Parsed):
     """An RFC 3339 timestamp with a zone."""
 
     def __init__(self, **options: Any) -> None:
@@ -230,13 +230,13 @@ class EventFilters(Query):
     not_pull_request = filter_by(
         Number(0, MAX_INTEGER), "Not of these pull requests, even if also included."
     )
-    received_from = Moment(
+    received_from = Timestamp(
         load_default=absent,
         metadata=description(
             f"Start of the range, inclusive; default received_to minus {EVENT_RANGE_DAYS} day."
         ),
     )
-    received_to = Moment(
+    received_to = Timestamp(
         load_default=absent,
         metadata=description("End of the range, exclusive; default now."),
     )

@@ -278,7 +278,7 @@ class RollupMerge:
                 raise InexactMergeError
             self._insert(KeptVerdict(first, last, commit, bits, stood_alone=False))
             return
-        spread = spread_over(self._spread.get(commit), before, Part(day, first, bits))
+        spread = spread_over(self._spread.get(commit), before, Part(day, first, bits), last)
         if spread is not None:
             self._spread[commit] = spread
         after = before._replace(

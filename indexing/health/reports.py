@@ -80,8 +80,8 @@ def _list_verdicts(rollup: Rollup, start: int) -> tuple[ReportedVerdict, ...]:
         for verdict in rollup.verdicts
         if day_number(verdict.first_at) >= start
     ]
-    # A verdict that began before the window counts with its executions inside it. If the roll-up no
-    # longer keeps the verdict, only the first execution on its last day is known.
+    # A verdict that began before the window counts with its executions inside it. Roll-ups that an
+    # earlier release stored lack the last execution of a day, unless they keep the verdict.
     last_at = {
         spread.commit: max(part.first_at for part in spread.parts)
         for spread in rollup.spread

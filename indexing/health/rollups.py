@@ -128,7 +128,9 @@ class SpreadVerdict(NamedTuple):
     """A verdict with executions on several days, with a part for each day.
 
     The rules count only executions in the window, so a verdict that began before the window counts
-    with its parts inside. Parts before the window are left out.
+    with its parts inside. Parts before the window are left out. If the last day has executions at
+    different times, a second part of that day begins with the newest one: only kept verdicts have
+    their `last_at`, and earlier releases cannot read parts with a further field.
     """
 
     commit: str

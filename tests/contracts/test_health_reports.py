@@ -149,16 +149,20 @@ async def test_of_many_jobs_the_worst_are_reported(
     assert [job.job_name for job in report.jobs] == [names[-1], *names[: shown - 1]]
 
 
-async def test_a_verdict_that_is_no_longer_kept_ends_on_its_last_day(store: Store) -> None:
+@pytest.mark.parametrize("at_once", [True, False], ids=["one load", "a load a run"])
+async def test_a_verdict_that_is_no_longer_kept_ends_with_its_last_execution(
+    store: Store, at_once: bool
+) -> None:
     await store.ensure_repository(WIDGETS)
     moments = [(-30, "old"), *((-29 + n / 20, f"a{n}") for n in range(10)), (-25, "old")]
-    moments += [*((-24 + n, f"b{n}") for n in range(14)), (0, "old")]
+    moments += [*((-24 + n, f"b{n}") for n in range(14)), (-0.3, "old"), (-0.2, "old"), (0, "old")]
     written = {}
     for days, commit in moments:
         run = make_run(f"{commit} {days}", commit=commit)
         written[run] = make_executions(run, [("hinge", P)], after(days=days))
-    await store.write_results(WIDGETS, written)
-    await store.refresh_tests(NOON)
+    for load in [written] if at_once else [{run: written[run]} for run in written]:
+        await store.write_results(WIDGETS, load)
+        await store.refresh_tests(NOON)
     (job,) = (await read(store)).jobs
     (old,) = (verdict for verdict in job.verdicts if verdict.commit == "old")
     assert (old.first_execution_at, old.last_execution_at) == (after(days=-25), NOON)

@@ -176,6 +176,24 @@ async def test_a_run_that_failed_as_a_whole_is_no_evidence(store: Store) -> None
     assert (await detail(store, "t0")).health.failure_ratio == 0.5
 
 
+@pytest.mark.parametrize(
+    ("early", "late", "ratio"), [(FAILED, FAILED, 0.0), (PASSED, FAILED, 0.5)], ids=["down", "half"]
+)
+async def test_retention_does_not_judge_again_whether_a_run_failed_as_a_whole(
+    store: Store, early: Conclusion, late: Conclusion, ratio: float
+) -> None:
+    """What is left of a run says less about its machine than all of its results did."""
+    names = [f"t{n}" for n in range(21)]
+    run = make_run("1", commit="a")
+    await load(store, run, *((f"early{n}", early) for n in range(21)))
+    await load(store, run, *((name, late) for name in names[: 5 if early is FAILED else 21]), at=1)
+    await load(store, make_run("2", commit="b"), *((name, PASSED) for name in names), at=2)
+    assert (await detail(store, "t0")).health.failure_ratio == ratio
+    assert (await store.prune(after(minutes=30), NOON)).executions == 21
+    await store.rebuild(NOON)
+    assert (await detail(store, "t0")).health.failure_ratio == ratio
+
+
 async def test_first_and_last_outlive_the_executions_behind_them(store: Store) -> None:
     await load(store, make_run("1", commit="a", pull=PULL), ("t", FAILED), at=0)
     await load(store, make_run("2", commit="b"), ("t", PASSED), at=1)

@@ -160,6 +160,39 @@ def test_outside_of_any_ci_nothing_is_known() -> None:
     assert find_event_file(GITHUB) == GITHUB["GITHUB_EVENT_PATH"]
 
 
+def test_jenkins_on_a_machine_of_another_ci_does_not_hide_it() -> None:
+    for other in (GITHUB, GITLAB, CIRCLECI, BUILDKITE):
+        assert find(JENKINS | other).ci == find(other).ci
+
+
+@pytest.mark.parametrize(
+    ("environment", "name", "value"),
+    [
+        # The first try.
+        (BUILDKITE | {"BUILDKITE_RETRY_COUNT": ""}, "attempt", 1),
+        (BUILDKITE | {"BUILDKITE_RETRY_COUNT": "0"}, "attempt", 1),
+        (BUILDKITE | {"BUILDKITE_JOB_ID": ""}, "job_url", BUILDKITE["BUILDKITE_BUILD_URL"]),
+        (CIRCLECI | {"CIRCLE_WORKFLOW_ID": ""}, "run_id", "42"),
+        (GITHUB | {"GITHUB_SHA": " c0ffee\n"}, "commit", "c0ffee"),
+        (GITHUB | {"GITHUB_RUN_ATTEMPT": "0"}, "attempt", None),
+        (GITHUB | {"GITHUB_RUN_ATTEMPT": str(2**63)}, "attempt", None),
+        (JENKINS | {"BUILD_TAG": ""}, "run_id", "42"),
+    ],
+)
+def test_a_fact_is_found_or_left_out_without_its_usual_variable(
+    environment: dict[str, str], name: str, value: object
+) -> None:
+    assert getattr(find(environment), name) == value
+
+
+def test_the_repository_on_circleci_may_only_be_in_its_address() -> None:
+    address = {
+        "CIRCLE_PROJECT_REPONAME": "",
+        "CIRCLE_REPOSITORY_URL": "git@github.com:acme/widgets.git",
+    }
+    assert find(CIRCLECI | address).repository == WIDGETS
+
+
 @given(
     st.sampled_from([GITHUB_PULL, GITLAB, JENKINS, CIRCLECI, BUILDKITE]),
     st.data(),
@@ -210,6 +243,25 @@ def test_a_pull_request_without_its_event_is_no_branch_of_ours(event: object) ->
     facts = find(GITHUB_PULL, event)
     assert (facts.branch, facts.pull_number, facts.pull) == ("pull/17/merge", 17, None)
     assert len(facts.notes) == 1
+    of_head = find(GITHUB_PULL | {"GITHUB_REF": "refs/pull/17/head"}, event)
+    assert (of_head.branch, of_head.pull_number) == ("pull/17/head", 17)
+    target = find(GITHUB_PULL | {"GITHUB_REF": "refs/heads/main", "GITHUB_EVENT_NAME": "x"}, event)
+    assert (target.branch, target.pull_number) == (None, None)
+
+
+def test_a_malformed_event_of_github_is_noted() -> None:
+    for environment in (GITHUB, GITHUB_PULL):
+        facts = find_job(environment, "{")
+        assert facts is not None
+        assert "not valid JSON" in facts.notes[0]
+
+
+def test_a_deleted_fork_without_an_owner_is_no_branch_of_ours() -> None:
+    event = pull_event(fork=None)
+    del event["pull_request"]["head"]["user"]
+    assert find(GITHUB_PULL, event).branch == "fork:main"
+    del event["pull_request"]["head"]["sha"]
+    assert find(GITHUB_PULL, event).branch == "pull/17/merge"
 
 
 def test_tags_and_queues_are_no_branches_of_that_name() -> None:
@@ -265,8 +317,26 @@ def test_a_merge_request_on_gitlab_is_its_head_also_from_a_fork() -> None:
     assert (facts.commit, facts.pull_number) == ("c0ffee", 17)
 
 
+def test_a_pull_request_of_an_external_repository_on_gitlab_is_its_head() -> None:
+    external = GITLAB | {
+        "CI_COMMIT_BRANCH": "",
+        "CI_EXTERNAL_PULL_REQUEST_IID": "17",
+        "CI_EXTERNAL_PULL_REQUEST_SOURCE_REPOSITORY": "mona/widgets",
+        "CI_EXTERNAL_PULL_REQUEST_TARGET_REPOSITORY": "acme/widgets",
+        "CI_EXTERNAL_PULL_REQUEST_SOURCE_BRANCH_NAME": "main",
+        "CI_EXTERNAL_PULL_REQUEST_SOURCE_BRANCH_SHA": "0ddba11",
+    }
+    facts = find(external)
+    assert (facts.branch, facts.commit, facts.pull_number) == ("mona:main", "0ddba11", 17)
+    same = external | {"CI_EXTERNAL_PULL_REQUEST_SOURCE_REPOSITORY": "acme/widgets"}
+    assert find(same).branch == "main"
+
+
 def test_gitlab_shards_are_one_job_and_a_matrix_is_many() -> None:
     assert find(GITLAB | {"CI_JOB_NAME": "rspec 2/5", "CI_NODE_TOTAL": "5"}).job == "rspec"
+    assert find(GITLAB | {"CI_JOB_NAME": "rspec  2/5", "CI_NODE_TOTAL": "5"}).job == "rspec"
+    no_shard = GITLAB | {"CI_JOB_NAME": "rspec linux/5", "CI_NODE_TOTAL": "5"}
+    assert find(no_shard).job == "rspec linux/5"
     assert find(GITLAB | {"CI_JOB_NAME": "rspec 2/5", "CI_NODE_TOTAL": "6"}).job == "rspec 2/5"
     matrix = GITLAB | {"CI_JOB_NAME": "rspec: [a, b]", "CI_NODE_TOTAL": "4"}
     assert find(matrix).job == "rspec: [a, b]"
@@ -303,6 +373,7 @@ def test_a_multibranch_project_of_jenkins_is_one_pipeline_whatever_the_branch() 
     facts = find(change)
     assert (facts.pipeline, facts.job) == ("widgets", "unit")
     assert (facts.repository, facts.branch, facts.pull_number) == (WIDGETS, "mona:main", 17)
+    assert find(change | {"CHANGE_FORK": "mona/gadgets"}).branch == "mona:main"
     own_stage = change | {"STAGE_NAME": "Declarative: Post Actions"}
     assert find(own_stage).job == "widgets"
 
@@ -356,6 +427,8 @@ def test_a_fork_on_buildkite_is_found_by_its_url(branch: str) -> None:
     assert (facts.repository, facts.branch, facts.pull_number) == (WIDGETS, "mona:main", 17)
     same = fork | {"BUILDKITE_PULL_REQUEST_REPO": "https://github.com/Acme/widgets"}
     assert find(same).branch == branch
+    # The address of the repository itself has another form.
+    assert find(fork | {"BUILDKITE_REPO": "/srv/git/widgets.git"}).branch == "mona:main"
 
 
 def test_a_commit_that_is_only_called_head_is_not_used() -> None:

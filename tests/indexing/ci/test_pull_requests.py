@@ -32,6 +32,16 @@ def test_an_event_has_all_fields_of_the_pull_request() -> None:
     assert parse_pull_request(json.dumps(PAYLOAD)) == (17, PULL)
 
 
+def test_the_number_may_be_that_of_the_event() -> None:
+    partly = {name: value for name, value in PAYLOAD.items() if name != "number"}
+    assert parse_pull_request(json.dumps({"number": 17, "pull_request": partly})) == (17, PULL)
+
+
+def test_a_user_without_a_login_is_not_known() -> None:
+    nameless = {**PAYLOAD, "user": {"id": PULL.user_id, "login": ""}}
+    assert parse_pull_request(json.dumps({"pull_request": nameless})) == (17, None)
+
+
 @pytest.mark.parametrize("missing", ["id", "title", "user"])
 def test_an_incomplete_event_gives_the_number(missing: str) -> None:
     partly = {name: value for name, value in PAYLOAD.items() if name != missing}
@@ -42,6 +52,7 @@ def test_an_incomplete_event_gives_the_number(missing: str) -> None:
 
 def test_an_event_of_another_kind_gives_nothing() -> None:
     assert parse_pull_request('{"ref": "refs/heads/main"}') == (None, None)
+    assert parse_pull_request('{"number": 17, "title": "not a pull request"}') == (None, None)
     assert parse_pull_request("{}") == (None, None)
 
 

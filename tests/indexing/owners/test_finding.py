@@ -59,6 +59,8 @@ def test_the_owners_are_those_that_another_library_finds(
     [
         ("[a-c]x", ["ax", "d/cx"], ["dx", "-x"]),
         ("[!a-c]x", ["dx"], ["ax"]),
+        ("[^a-c]x", ["dx", "^x"], ["ax"]),
+        ("[a-a]x", ["ax"], ["bx"]),
         ("[]a]x", ["]x", "ax"], ["x"]),
         ("[z-a]x", [], ["zx", "ax", "-x"]),
         ("[ab", ["[ab"], ["a", "b"]),
@@ -113,6 +115,10 @@ def test_the_owners_are_those_of_all_sections() -> None:
     assert owners_of(text, "docs/api/b") == ("@newer",)
     assert owners_of(text, "src/b.py") == ("@all", "@web", "@second")
     assert owners_of(text, "src/a/b.py") == ("@all", "@newer", "@second")
+
+
+def test_the_owners_of_a_heading_are_not_those_of_the_next_one() -> None:
+    assert owners_of("[One] @x\n/a\n[Two]\n/b\n", "b") == (None,)
 
 
 @given(
@@ -194,6 +200,15 @@ def test_a_file_that_is_too_much_is_refused_with_its_line(text: str, line: int) 
     # It may have been stored before.
     assert len([*read_rules(text)]) in (1, MAX_RULES + 1)
     read_owners(text)
+
+
+def test_what_exceeds_a_limit_in_a_stored_file_is_left_out() -> None:
+    longest, longer = "a" * MAX_PATTERN_LENGTH, "a" * (MAX_PATTERN_LENGTH + 1)
+    assert owners_of(f"{longest} @x", longest) == ("@x",)
+    assert owners_of(f"{longer} @x", longer) == (None,)
+    names = [f"@{number}" for number in range(MAX_OWNERS + 1)]
+    assert owners_of(f"* {' '.join(names)}", "a") == tuple(names[:-1])
+    assert owners_of("a @x\n" * MAX_RULES + "a @y", "a") == ("@x",)
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ def test_cached_owners_have_a_limit(monkeypatch: pytest.MonkeyPatch, limit: str,
     assert not find("aaa")
     assert find("ccc")
     assert find("aaa")
+    # The limit counts only what is kept now.
+    assert not find("ccc")
 
 
 def test_files_are_many_by_their_number_or_their_characters() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -31,6 +33,39 @@ async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
     await asyncio.gather(*tasks)
     # The first had a slot before the others arrived; the second was already waiting.
     assert order[:7] == ["flood", "flood", "quiet", "other", "flood", "quiet", "flood"]
+
+
+async def test_one_tenant_is_served_in_the_order_of_its_calls() -> None:
+    slots, order = FairSemaphore(1), []
+
+    async def work(number: int) -> None:
+        async with slots.slot("one"):
+            order.append(number)
+
+    async with slots.slot("other"):
+        tasks = [asyncio.create_task(work(number)) for number in range(4)]
+        await settle()
+    await asyncio.gather(*tasks)
+    assert order == [0, 1, 2, 3]
+
+
+async def test_a_tenant_with_its_whole_share_holds_up_no_other() -> None:
+    slots = FairSemaphore(2, 1)
+    entered = asyncio.Event()
+
+    async def work(tenant: str) -> None:
+        async with slots.slot(tenant):
+            if tenant == "quiet":
+                entered.set()
+
+    async with slots.slot("flood"):
+        async with slots.slot("other"):
+            tasks = [asyncio.create_task(work(tenant)) for tenant in ("flood", "quiet")]
+            await settle()
+            assert not entered.is_set()
+        await settle()
+        assert entered.is_set()
+    await asyncio.gather(*tasks)
 
 
 async def test_nobody_in_particular_is_a_tenant_too() -> None:
@@ -66,6 +101,20 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind() -> None:
             raise AssertionError
     async with acquire_within(60, slots.slot("one")):
         pass
+    # Tenants come and go, and must not take memory for ever.
+    assert not slots._running
+    assert not slots._waiting
+
+
+async def test_the_time_is_for_all_slots_together() -> None:
+    @asynccontextmanager
+    async def late() -> AsyncIterator[None]:
+        await asyncio.sleep(0.03)
+        yield
+
+    with pytest.raises(TimeoutError):
+        async with acquire_within(0.05, late(), late()):
+            raise AssertionError
 
 
 async def test_only_waiting_is_limited_in_time() -> None:

@@ -51,6 +51,11 @@ def test_a_day_has_one_run() -> None:
     assert step(ended, DUE + DAY) is NextStep.BEGIN
 
 
+def test_a_run_that_began_before_its_time_is_not_that_of_the_day() -> None:
+    ended = begun(DUE - MINUTE).ended(DUE + MINUTE, 1, 2)
+    assert step(ended, DUE + HOUR) is NextStep.BEGIN
+
+
 def test_a_missed_run_is_done_later() -> None:
     ended = begun(DUE - 3 * DAY).ended(DUE - 3 * DAY, 1, 2)
     assert step(ended, DUE + 10 * HOUR) is NextStep.BEGIN

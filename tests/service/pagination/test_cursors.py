@@ -18,6 +18,7 @@ from indexing.models.tests import IdentityKey
 from service.http.operations import Operation
 from service.http.route import ListRoute
 from service.pagination.cursor import (
+    KEY_MAX_SIZE,
     CursorSigner,
     InvalidCursorError,
     KeyCodec,
@@ -97,6 +98,22 @@ def test_long_names_are_referred_to_and_never_make_a_long_cursor(
     identity_id = derive_identity_id(WIDGETS, test, pipeline, job)
     assert place in {key, IdentityReference(3, identity_id, value)}
     assert round_trip(IDENTITY_KEYS, Position(place)).key == place
+
+
+@pytest.mark.parametrize("value", [None, 7, 0.5])
+def test_a_cursor_of_names_that_hardly_fit_is_not_too_long(value: float | None) -> None:
+    for length in range(KEY_MAX_SIZE - 40, KEY_MAX_SIZE + 1):
+        place = place_identity(WIDGETS, IdentityKey(1, "a" * length, "", "", value))
+        assert round_trip(IDENTITY_KEYS, Position(place)).key == place
+
+
+@given(identities)
+def test_the_shortest_key_of_a_row_refers_to_it(key: IdentityKey) -> None:
+    identity_id = derive_identity_id(WIDGETS, key.test_name, key.pipeline_name, key.job_name)
+    reference = IdentityReference(key.executions_count, identity_id, key.value)
+    shortest = IDENTITY_KEYS.shorten(WIDGETS, IDENTITY_KEYS.pack(key))
+    assert IDENTITY_KEYS.unpack(shortest) == reference
+    assert IDENTITY_KEYS.shorten(WIDGETS, shortest) == shortest
 
 
 def test_names_that_fit_are_carried() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -138,12 +139,15 @@ async def test_a_token_over_its_rate_limit_is_not_sent_to_the_host(
         host.add("acme/widgets", "token")
         settings = Settings(data_dir=tmp_path, rate_limit=f"{QUOTA}/day", host_api_url=host.base)
         async for door in open_door(settings):
-            statuses = [
-                (await door.get(operations("acme", f"r{number}")["events"], key="token")).status
+            answers = [
+                await door.get(operations("acme", f"r{number}")["events"], key="token")
                 for number in range(QUOTA + 3)
             ]
-        assert statuses == [404] * QUOTA + [429] * 3
+        assert [answer.status for answer in answers] == [404] * QUOTA + [429] * 3
         assert len(host.asked) == QUOTA
+        refused = answers[-1]
+        assert left(refused) == 0
+        assert refused.headers["RateLimit"].endswith(f";t={refused.headers['Retry-After']}")
 
 
 async def test_a_token_that_the_host_does_not_know_is_counted_nowhere(tmp_path: Path) -> None:
@@ -175,6 +179,41 @@ async def test_a_count_without_an_expiry_gets_one(tmp_path: Path) -> None:
                 ends = [await client.pttl(name) for name in lasting]
             # The others are cached values, whose expiry is not set again.
             assert max(ends) > 0
+
+
+async def test_a_window_ends_when_redis_says(tmp_path: Path) -> None:
+    with Redis(tmp_path / "redis") as redis:
+        async for door in open_door(settings_of(tmp_path, redis.url)):
+            await door.get(LOGS)
+            async with Client.from_url(redis.url) as client:
+                # As if another process had begun the window nearly a day ago.
+                assert await client.pexpire(await find_count(client), 60_000)
+            header = (await door.get(LOGS)).headers["RateLimit"]
+            assert 0 < int(header.rpartition("=")[2]) <= 60
+
+
+async def test_after_an_outage_the_counts_of_redis_go_on(tmp_path: Path) -> None:
+    with Redis(tmp_path / "redis") as redis:
+        settings = Settings(data_dir=tmp_path, rate_limit="10000/day", redis_url=redis.url)
+        async for door in open_door(settings):
+            await door.get(LOGS)
+            async with Client.from_url(redis.url) as client:
+                await client.set(await find_count(client), 5_000, keepttl=True)
+            assert left(await door.get(LOGS)) == 4_999
+            redis.suspend()
+            assert left(await door.get(LOGS)) == 9_999
+            redis.resume()
+            found = 9_999
+            async with asyncio.timeout(20):
+                while found > 4_999:
+                    found = left(await door.get(LOGS))
+            assert left(await door.get(LOGS)) == found - 1
+
+
+async def find_count(client: Client) -> bytes:
+    """Return the key of the only counter."""
+    (name,) = [name async for name in client.scan_iter("*count:*")]
+    return bytes(name)
 
 
 async def test_without_its_redis_a_process_counts_for_itself(tmp_path: Path) -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis as Client
 
-from service.auth.code_host import cache
-from service.auth.code_host.decisions import GRANT_LIFETIME, OUTAGE_LIFETIME, REFUSAL_LIFETIME
+from service.auth.code_host import cache, client
+from service.auth.code_host.cache import AccessCache, Names
+from service.auth.code_host.decisions import (
+    GRANT_LIFETIME,
+    OUTAGE_LIFETIME,
+    REFUSAL_LIFETIME,
+    AccessDecision,
+    Finding,
+)
 from service.config.settings import Settings
-from tests.builders import GADGETS, NOON
+from service.context import CONTEXT
+from tests.builders import GADGETS, NOON, WIDGETS, after
 from tests.servers.redis import Redis
 from tests.service.auth.code_host.tokens import TOKEN, status
 from tests.service.conftest import open_door
@@ -36,6 +45,21 @@ async def test_a_grant_is_remembered_for_its_time(door: FrontDoor, host: SourceH
     door.clock.now = NOON + GRANT_LIFETIME - JUST_BEFORE
     assert await status(door, target=f"{LOGS}?per_page=1") == 200
     assert len(host.asked) == 1
+    door.clock.now = NOON + GRANT_LIFETIME
+    assert await status(door) == 404
+
+
+async def test_a_grant_is_as_old_as_its_request(
+    door: FrontDoor, host: SourceHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "TOTAL_SECONDS", 60.0)
+    host.open.clear()
+    waiting = asyncio.create_task(status(door))
+    await host.arrived.wait()
+    door.clock.now = NOON + GRANT_LIFETIME - JUST_BEFORE
+    host.open.set()
+    assert await waiting == 200
+    host.readable[TOKEN].clear()
     door.clock.now = NOON + GRANT_LIFETIME
     assert await status(door) == 404
 
@@ -172,12 +196,40 @@ async def test_processes_share_decisions_by_redis(
             assert len(host.asked) == asked
 
 
+async def test_an_older_grant_of_another_process_replaces_no_refusal(
+    tmp_path: Path, host: SourceHost, redis_url: str
+) -> None:
+    older = AccessDecision(Finding.READABLE, NOON)
+    newer = AccessDecision(Finding.HIDDEN, after(seconds=1))
+    settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis_url)
+    async for door in open_door(settings):
+        code_host = door.app[CONTEXT].code_host
+        assert code_host is not None
+        backend = code_host._cache._backend
+        here, there = AccessCache(backend), AccessCache(backend)
+        here.keep("name", newer, known=True)
+        # Its process was slow: the request is older than that of the refusal.
+        there.keep("name", older, known=False)
+        assert await AccessCache(backend).find("name", NOON) == older
+        assert await here.find("name", after(seconds=30)) == newer
+
+
+def test_a_decision_is_about_one_code_host() -> None:
+    one, other = (Names(b"secret", f"https://{name}.example") for name in "ab")
+    assert one.of_token(TOKEN) != other.of_token(TOKEN)
+    assert one.of_pair(TOKEN, WIDGETS) != other.of_pair(TOKEN, WIDGETS)
+
+
 async def test_shared_cache_entries_do_not_reveal_a_token(tmp_path: Path, host: SourceHost) -> None:
     with Redis(tmp_path / "redis") as redis:
         settings = Settings(data_dir=tmp_path, host_api_url=host.base, redis_url=redis.url)
         async for door in open_door(settings):
             assert (await status(door), await status(door, "bad-token")) == (200, 403)
             held = await read_all(redis.url)
+            async with Client.from_url(redis.url) as shared:
+                left = [await shared.pttl(name) async for name in shared.scan_iter("*host::*")]
+    # During an outage of the host, a new process has them too.
+    assert min(left) > 1_000 * GRANT_LIFETIME.total_seconds()
     assert any("host::" in name for name in held)
     for text in (*held, *held.values()):
         assert TOKEN not in text

@@ -59,6 +59,26 @@ def test_a_decision_is_decoded_as_it_was(finding: Finding) -> None:
     assert unpack_decision(pack_decision(decision)) == decision
 
 
+def test_clocks_of_two_machines_may_differ_a_little() -> None:
+    decision = AccessDecision(Finding.READABLE, after(seconds=5))
+    assert decision.is_fresh(NOON)
+    assert decision.outlasts(NOON)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_only_a_redirect_with_the_same_method_that_names_a_repository_is_one(status: int) -> None:
+    sent = {"location": "https://code.example/repositories/7"}
+    found = judge(CodeHostResponse(status, sent, b""), WIDGETS, NOON)
+    # A code host answers 302 to sign a person in, for example.
+    expected = Moved(7) if status in (301, 307, 308) else HostUnavailable(5)
+    assert found == expected
+
+
+def test_a_host_that_is_down_says_when_it_will_be_back() -> None:
+    down = CodeHostResponse(503, {"retry-after": "7"}, b"")
+    assert judge(down, WIDGETS, NOON) == HostUnavailable(7)
+
+
 def test_a_decision_of_a_later_day_is_not_valid() -> None:
     decision = AccessDecision(Finding.READABLE, after(hours=1))
     assert not decision.is_fresh(NOON)
@@ -82,6 +102,9 @@ def test_refusals_count_for_less_long_than_grants_and_not_in_an_outage() -> None
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "9" * 12}, MAX_WAIT_SECONDS),
         ({"retry-after": "9" * 5_000}, 60),
         ({"retry-after": "soon"}, 60),
+        ({"retry-after": "²"}, 60),
+        # There are requests left: another limit is used up, which this time is not about.
+        ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "9" * 12}, 60),
         ({}, 60),
     ],
 )
@@ -92,7 +115,13 @@ def test_the_hosts_own_time_is_kept_to_within_bounds(sent: dict[str, str], secon
 
 
 @pytest.mark.parametrize(
-    "message", [b"You have exceeded a secondary rate limit.", b"Please try again later."]
+    "message",
+    [
+        b"You have exceeded a secondary rate limit.",
+        b"API Rate Limit exceeded for user ID 1.",
+        b"You have triggered an abuse detection mechanism.",
+        b"Please try again later.",
+    ],
 )
 def test_a_rate_limit_stated_only_in_text_is_no_refusal(message: bytes) -> None:
     assert isinstance(judge(CodeHostResponse(403, {}, message), WIDGETS, NOON), HostUnavailable)

@@ -65,8 +65,18 @@ IMMENSE = {
     " immense term is: '[104, 117, 110]...'",
 }
 
+TOO_LARGE = {
+    "type": "illegal_argument_exception",
+    "reason": 'DocValuesField "k" is too large, must be <= 32766',
+}
+IMMENSE_BELOW = {
+    "type": "illegal_argument_exception",
+    "reason": "the document cannot be indexed",
+    "caused_by": IMMENSE,
+}
 
-@pytest.mark.parametrize("error", [MISTYPED, IMMENSE])
+
+@pytest.mark.parametrize("error", [MISTYPED, IMMENSE, TOO_LARGE, IMMENSE_BELOW])
 def test_a_document_that_no_mapping_can_take_is_refused(error: dict[str, Any]) -> None:
     assert refuses_document(400, error)
     raised = error_of_write("m-events-2026-01", 400, error)
@@ -140,6 +150,7 @@ def test_other_errors_keep_their_meaning() -> None:
     refused = error_of(403, {"error": {"type": "security_exception", "reason": "unauthorized"}})
     assert isinstance(refused, StoreUnavailableError)
     assert "does not let this service in" in str(refused)
+    assert "let this service in" not in str(error_of(403, {"error": WRITE_BLOCK}))
     assert isinstance(error_of(502, "a proxy's page"), StoreUnavailableError)
     assert type(error_of(400, None)) is StoreError
 

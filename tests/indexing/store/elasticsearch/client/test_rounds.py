@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from indexing.errors import StoreError, StoreUnavailableError
+from indexing.fairness import current_tenant
 from indexing.store.elasticsearch.client.rounds import Rounds
 
 
@@ -57,6 +58,40 @@ async def test_a_round_has_no_more_than_its_limit() -> None:
         rising.allowed.release()
     assert await asyncio.gather(*calls) == [1, 2, 3, 4, 5]
     assert max(map(len, rising.rounds)) == 2
+
+
+async def test_no_more_rounds_than_allowed_run_at_once() -> None:
+    rising = Rising()
+    rounds = Rounds(rising.work, most=10, at_once=2)
+    calls = [call for number in range(4) for call in await start(rounds, number)]
+    assert rising.rounds == [[0], [1]]
+    for _ in range(3):
+        rising.allowed.release()
+    assert await asyncio.gather(*calls) == [1, 2, 3, 4]
+    assert rising.rounds == [[0], [1], [2, 3]]
+
+
+async def test_a_round_is_not_the_work_of_the_tenant_that_started_it() -> None:
+    seen: list[object] = []
+
+    async def work(numbers: Sequence[int]) -> Sequence[int]:
+        seen.append(current_tenant.get())
+        return numbers
+
+    current_tenant.set("acme")
+    await Rounds(work, most=1, at_once=1).run(1, 1)
+    assert "acme" not in seen
+    assert None not in seen
+
+
+async def test_the_end_of_the_event_loop_leaves_no_call_waiting() -> None:
+    rising = Rising()
+    rounds = Rounds(rising.work, most=10, at_once=1)
+    (call,) = await start(rounds, 1)
+    for worker in rounds._workers:
+        worker.cancel()
+    await asyncio.wait([call], timeout=20)
+    assert call.cancelled()
 
 
 async def test_a_call_larger_than_a_round_is_a_round_of_its_own() -> None:

@@ -228,6 +228,26 @@ async def test_a_process_leaves_out_tests_that_have_another_mark_or_are_gone(
 
 
 @pytest.mark.usefixtures("many_processes")
+async def test_a_rebuild_ends_though_every_test_changes_while_it_is_computed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rebuild(folder)
+    state = dump(folder)
+    compute = rebuilding._Process.compute
+
+    async def change(process: rebuilding._Process, tests: Sequence[int], mark: int) -> Any:
+        computed = await compute(process, tests, mark)
+        with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as connection:
+            connection.execute("UPDATE stale_tests SET recompute = recompute + 1")
+        return computed
+
+    monkeypatch.setattr(rebuilding._Process, "compute", change)
+    async with asyncio.timeout(60):
+        await rebuild(folder)
+    assert dump(folder) == state
+
+
+@pytest.mark.usefixtures("many_processes")
 async def test_many_rows_are_written_while_no_process_reads(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

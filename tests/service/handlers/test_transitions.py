@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from indexing.identifiers import derive_test_id
@@ -51,6 +53,19 @@ async def test_pages_link_to_each_other(door: FrontDoor) -> None:
     pages = await door.walk(f"{TRANSITIONS}?per_page=2&health_status=broken", "transitions")
     assert [len(page) for page in pages] == [2, 1]
     assert (await door.get(f"{TRANSITIONS}?health_status=flaky")).json["transitions"] == []
+
+
+async def test_the_longest_range_is_walked_to_its_end_later(door: FrontDoor) -> None:
+    """The first page fixed the range, so it does not get longer with the time."""
+    for name in ("hinge", "latch"):
+        await load_history(door.store, name, "unit", [P, F, F, F])
+    await door.store.refresh_tests(NOON)
+    start = (door.clock.now - timedelta(days=400)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    first = await door.get(f"{TRANSITIONS}?per_page=1&start={start}")
+    door.clock.now += timedelta(days=1)
+    second = await door.get(first.links["next"])
+    assert (second.status, second.json["size"]) == (200, 1)
+    assert (await door.get(f"{TRANSITIONS}?start={start}")).status == 422
 
 
 @pytest.mark.parametrize("wrong", ["health_status=ill", "per_page=101", "start=soon"])

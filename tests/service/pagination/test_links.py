@@ -153,6 +153,9 @@ async def test_another_store_under_the_same_secret_answers_with_a_conflict(tmp_p
                 following = url.removeprefix(door.base)
             answer = await door.get(following)
             assert answer.status == status
+            # What is wrong from the request alone comes first.
+            wrong = await door.get(following.replace("per_page=2", "per_page=0"))
+            assert wrong.wrong_fields == [("query", "per_page")]
             if status == 409:
                 assert answer.headers["Content-Type"] == "application/problem+json"
 

@@ -343,6 +343,7 @@ async def test_made_up_tokens_that_wait_are_limited(
     # One that was valid the last time may wait beside them.
     good = asyncio.create_task(status(door))
     await until(lambda: good.done() or code_host._waiting > MAX_WAITING_UNKNOWN)
+    assert not good.done()
     host.open.set()
     assert (await more, await good) == (503, 200)
     assert {await each for each in flood} == {403}

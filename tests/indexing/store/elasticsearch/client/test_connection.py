@@ -155,22 +155,61 @@ async def test_a_refresh_that_fails_on_a_shard_is_reported(nodes: Nodes) -> None
             await connection.refresh("events")
 
 
+GONE: Final = b'{"type": "index_not_found_exception", "reason": "no such index"}'
+BROKEN: Final = b'{"type": "no_shard_available_action_exception", "reason": "no copy"}'
+
+
+async def test_a_document_of_an_index_that_is_gone_is_not_just_missing(nodes: Nodes) -> None:
+    nodes.say(lambda: json_response(b'{"error": %s, "status": 404}' % GONE, 404))
+    async with nodes.connect() as connection:
+        with pytest.raises(StoreUnavailableError, match="no such index"):
+            await connection.get("keys", "1")
+
+
+async def test_only_of_a_missing_index_documents_may_be_missing(nodes: Nodes) -> None:
+    nodes.say(
+        lambda: json_response(b'{"docs": [{"_id": "1", "error": %s}]}' % GONE),
+        lambda: json_response(b'{"docs": [{"error": %s}]}' % GONE),
+        lambda: json_response(b'{"docs": [{"_id": "1", "error": %s}]}' % BROKEN),
+    )
+    async with nodes.connect() as connection:
+        assert await connection.get_many([Place("keys", "1")], may_be_gone=True) == [None]
+        assert await find_existing(connection, "tests", ["1"], "routing") == {}
+        with pytest.raises(StoreUnavailableError, match="no copy"):
+            await connection.get_many([Place("keys", "1")], may_be_gone=True)
+        with pytest.raises(StoreUnavailableError, match="no copy"):
+            await find_existing(connection, "tests", ["1"], "routing")
+
+
+async def test_a_search_that_a_node_ended_early_is_no_answer(nodes: Nodes) -> None:
+    nodes.say(lambda: json_response(EMPTY.replace(b"false", b"true")))
+    async with nodes.connect() as connection:
+        with pytest.raises(StoreUnavailableError, match="a part of the answer only"):
+            await connection.search("events", {})
+
+
 REFUSED: Final = b'{"error": {"type": "es_rejected_execution_exception"}, "status": 429}'
 
 
 async def test_one_of_several_searches_that_is_refused_for_a_moment_is_repeated(
     nodes: Nodes,
 ) -> None:
-    other = EMPTY.replace(b'"hits": []', b'"hits": [1]')
-    nodes.say(
-        lambda: json_response(b'{"responses": [%s, %s]}' % (REFUSED, other)),
-        lambda: json_response(b'{"responses": [%s]}' % REFUSED),
-        lambda: json_response(b'{"responses": [%s]}' % EMPTY),
-    )
+    bodies: list[bytes] = []
+    answers = [b"%s, %s" % (EMPTY.replace(b"[]", b"[1]"), REFUSED), REFUSED, EMPTY]
+
+    async def answer(request: web.Request) -> web.Response:
+        bodies.append(await request.read())
+        return json_response(b'{"responses": [%s]}' % answers.pop(0))
+
+    nodes.handler = answer
     async with nodes.connect() as connection:
         found = await connection.search_many([Search("events", {}), Search("runs", {})])
-    assert [each["hits"]["hits"] for each in found] == [[], [1]]
-    assert len(nodes.asked) == 3
+    assert [each["hits"]["hits"] for each in found] == [[1], []]
+    assert [(b"events" in body, b"runs" in body) for body in bodies] == [
+        (True, True),
+        (False, True),
+        (False, True),
+    ]
 
 
 async def test_several_searches_that_stay_refused_are_unavailable_in_time(

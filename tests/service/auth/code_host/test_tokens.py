@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from indexing import lru
 from service.auth.code_host import access, client
 from service.auth.code_host.access import (
     MAX_CONCURRENT_UNKNOWN,
@@ -229,6 +231,31 @@ async def test_a_limit_of_the_host_is_passed_on_and_kept_to(
     host.saying = None
     assert await status(door, "another", operations("acme", "gadgets")["events"]) == 200
     door.clock.now = after(seconds=9)
+    assert await status(door) == 200
+
+
+class Clock:
+    """A monotonic clock that only a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = time.monotonic()
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+async def test_a_limit_of_the_host_is_kept_to_for_its_whole_time(
+    door: FrontDoor, host: SourceHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(access, "time", clock)
+    monkeypatch.setattr(lru, "time", clock)
+    host.saying = Saying(429, {"Retry-After": "9"})
+    assert await status(door) == 503
+    host.saying = None
+    clock.seconds += 8
+    assert await status(door) == 503
+    clock.seconds += 2
     assert await status(door) == 200
 
 

@@ -181,6 +181,22 @@ async def test_only_of_a_missing_index_documents_may_be_missing(nodes: Nodes) ->
             await find_existing(connection, "tests", ["1"], "routing")
 
 
+@pytest.mark.parametrize("visible", [True, False])
+async def test_a_write_whose_response_was_lost_is_as_visible_as_it_should_be(
+    nodes: Nodes, visible: bool
+) -> None:
+    stored = b'{"found": true, "_id": "1", "_seq_no": 1, "_primary_term": 1, "_source": {"a": 1}}'
+    nodes.say(
+        lambda: failure_response(409, "version_conflict_engine_exception"),
+        lambda: json_response(stored),
+        lambda: json_response(b'{"_shards": {"failed": 0}}'),
+    )
+    async with nodes.connect() as connection:
+        await connection.put("keys", "1", {"a": 1}, visible=visible)
+    paths = [url.path for url, _ in nodes.asked]
+    assert paths == ["/keys/_doc/1"] * 2 + ["/keys/_refresh"] * visible
+
+
 async def test_a_search_that_a_node_ended_early_is_no_answer(nodes: Nodes) -> None:
     nodes.say(lambda: json_response(EMPTY.replace(b"false", b"true")))
     async with nodes.connect() as connection:

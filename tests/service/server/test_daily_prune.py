@@ -127,6 +127,27 @@ async def test_the_end_of_the_service_ends_its_run_and_another_takes_it_up(
     assert (ended.id != begun.id, ended.executions) == (True, 2)
 
 
+async def test_a_run_that_ignores_its_end_is_killed(
+    store: Store, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daily_prune, "STOP_SECONDS", 0.1)
+    begins = tmp_path / "begins"
+    os.mkfifo(begins)
+    deaf = (
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        f" open({str(begins)!r}, 'w').write(str(os.getpid())); time.sleep(1_000)"
+    )
+    clock.now = DUE
+    daily = DailyPrune(store, AT, clock=clock, command=(sys.executable, "-c", deaf))
+    running = asyncio.create_task(daily.run())
+    pid = int(await asyncio.to_thread(begins.read_text))
+    running.cancel()
+    await asyncio.wait([running], timeout=TIMEOUT)
+    assert running.cancelled()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 async def test_a_service_that_ends_while_it_records_a_run_blocks_no_other_process(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +206,18 @@ async def test_a_run_that_fails_is_not_repeated_at_once(
     clock.now = DUE + timedelta(minutes=5)
     await daily.look()
     assert await store.get_prune_run() == failed
+
+
+async def test_of_a_long_reason_the_end_is_logged(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The end of a traceback says what happened."""
+    failing = (sys.executable, "-c", "raise SystemExit('x' * 30_000 + ' no room')")
+    clock.now = DUE
+    await DailyPrune(store, AT, clock=clock, command=failing).look()
+    (reason,) = [each for record in caplog.records if (each := vars(record).get("reason"))]
+    assert reason.endswith("x no room")
+    assert len(reason) < 10_000
 
 
 @pytest.mark.parametrize("warning", ["", "a test cannot be judged"])

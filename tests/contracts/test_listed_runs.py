@@ -173,6 +173,24 @@ async def test_what_retention_dropped_is_not_counted(store: Store) -> None:
     assert await walk(store, RunQuery(WIDGETS), 50) == count(left)
 
 
+async def test_a_page_beside_a_run_that_has_moved_says_what_lies_behind_it(store: Store) -> None:
+    """Otherwise it would have a link to an empty page."""
+    await store.ensure_repository(WIDGETS)
+    runs = [make_run(str(number)) for number in range(3)]
+    for number, run in enumerate(runs):
+        executions = make_executions(run, [("t", Conclusion.PASSED)], after(hours=number))
+        await store.write_results(WIDGETS, {run: executions})
+    await store.refresh_tests(NOON)
+    query = RunQuery(WIDGETS)
+    oldest = (await store.list_runs(query, Anchor(), 10)).rows[-1].key
+    more = make_executions(runs[0], [("u", Conclusion.PASSED)], after(hours=9))
+    await store.write_results(WIDGETS, {runs[0]: more})
+    await store.refresh_tests(NOON)
+    page = await store.list_runs(query, Anchor(oldest, backward=True), 1)
+    assert [row.run.run_id for row in page.rows] == ["1"]
+    assert (page.has_previous, page.has_next) == (True, False)
+
+
 async def test_an_unknown_repository_has_no_runs(store: Store) -> None:
     await load(store)
     assert await walk(store, RunQuery(FOREIGN)) == []

@@ -11,12 +11,13 @@ import pytest
 from redis.asyncio import Redis as Client
 
 from indexing import lru
+from service.cache.redis_connector import LIMIT_SECONDS
 from service.config.settings import Settings
 from service.handlers import event_stream
 from service.middleware import rate_counters, rate_limit
 from service.streaming import lasting_access
 from tests.servers.redis import Redis
-from tests.service.conftest import open_door
+from tests.service.conftest import limit_redis, open_door
 from tests.service.front_door import LOGS, Answer, FrontDoor, operations
 from tests.source_host import open_host
 
@@ -192,7 +193,9 @@ async def test_a_window_ends_when_redis_says(tmp_path: Path) -> None:
             assert 0 < int(header.rpartition("=")[2]) <= 60
 
 
-async def test_after_an_outage_the_counts_of_redis_go_on(tmp_path: Path) -> None:
+async def test_after_an_outage_the_counts_of_redis_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Redis(tmp_path / "redis") as redis:
         settings = Settings(data_dir=tmp_path, rate_limit="10000/day", redis_url=redis.url)
         async for door in open_door(settings):
@@ -201,6 +204,7 @@ async def test_after_an_outage_the_counts_of_redis_go_on(tmp_path: Path) -> None
                 await client.set(await find_count(client), 5_000, keepttl=True)
             assert left(await door.get(LOGS)) == 4_999
             redis.suspend()
+            limit_redis(monkeypatch, LIMIT_SECONDS)
             assert left(await door.get(LOGS)) == 9_999
             redis.resume()
             found = 9_999

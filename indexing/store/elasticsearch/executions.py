@@ -77,7 +77,14 @@ async def _write(
     counted = frozenset((each.run.arrival_id, day_of(each.execution.finished_at)) for each in given)
     follow_up = FollowUp(runs=jobs, arrivals=counted)
     marker = partial(
-        marker_operation, cluster, marker_id, routing, names, follow_up=follow_up, removal=removal
+        marker_operation,
+        cluster,
+        marker_id,
+        routing,
+        names,
+        follow_up=follow_up,
+        removal=removal,
+        epoch=state.retention.epoch,
     )
     before = marker(ahead=True)
     planning = _plan(cluster, routing, given, state, there)

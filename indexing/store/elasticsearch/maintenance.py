@@ -18,6 +18,7 @@ from indexing.store.elasticsearch.client.documents import Version
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers, run_counts, stored_markers
+from indexing.store.elasticsearch.derived.dirty_markers import MarkedTests
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
 from indexing.store.elasticsearch.derived.past_days import PAST, keep_days, prune_days
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
@@ -73,7 +74,7 @@ async def prune(
         await cluster.connection.count(layout.executions, going_executions),
     )
     # What is dropped has to be judged first, and days that lose executions become final. As late as
-    # possible, because old results that arrive after this are dropped without being judged.
+    # possible, because old results that arrive after this may be dropped without being judged.
     await refresh_tests(cluster, now)
     await cluster.connection.refresh(f"{layout.executions},{layout.quarantines}")
     touched = await _find_touched(cluster, going_executions)
@@ -87,6 +88,7 @@ async def prune(
         for each in await dirty_markers.mark_before(cluster, routing, tests, later=True)
     ]
     await cluster.control.change(lambda state: advance(state, until))
+    marked += await _mark_late(cluster, going_executions, retention, touched)
     await _drop_slices(cluster, layout.events, before)
     await _drop_slices(cluster, layout.executions, before)
     await _drop_runs(cluster, until)
@@ -145,6 +147,31 @@ async def _find_touched(cluster: Cluster, going: Mapping[str, Any]) -> dict[str,
             key = bucket["key"]
             touched.setdefault(key["repository_id"], []).append(key["test_id"])
     return touched
+
+
+async def _mark_late(
+    cluster: Cluster,
+    going: Mapping[str, Any],
+    retention: Retention,
+    touched: Mapping[str, Collection[str]],
+) -> list[MarkedTests]:
+    """Mark the other tests of dropped executions: these arrived after the search for `touched`.
+
+    `retention` are the marks before this run. A load may have judged these executions, and nothing
+    else would judge their tests without them.
+    """
+    await cluster.connection.refresh(cluster.layout.executions)
+    late = {"range": {"epoch": {"gte": retention.epoch}}}
+    found = await _find_touched(cluster, {"bool": {"filter": [going, late]}})
+    others = {
+        routing: set(tests).difference(touched.get(routing, ())) for routing, tests in found.items()
+    }
+    await _make_final(cluster, others)
+    return [
+        each
+        for routing, tests in others.items()
+        for each in await dirty_markers.mark_before(cluster, routing, sorted(tests), later=True)
+    ]
 
 
 async def _make_final(cluster: Cluster, touched: Mapping[str, Collection[str]]) -> None:

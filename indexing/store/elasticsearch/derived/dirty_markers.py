@@ -22,6 +22,8 @@ from indexing.store.elasticsearch.derived.marked_executions import (
     MarkedExecution,
     write_executions,
 )
+from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.tests import RemovedBound
 
 # The ids of markers that a rebuild or a prune made begin with this. It judges their tests itself,
@@ -60,6 +62,7 @@ class DirtyMarker:
     `executions` has the new ones by test; if it is None, the tests have to be computed from all of
     their executions. `size` is about how many bytes the new ones have as JSON. `removal` is the
     last deletion of results that the load knew of when it began; None if no load wrote the marker.
+    `epoch` is the number of retention runs that it knew of.
     """
 
     id: str
@@ -71,6 +74,7 @@ class DirtyMarker:
     executions: Mapping[str, Sequence[MarkedExecution]] | None = field(default=None, compare=False)
     size: int = 0
     removal: str | None = None
+    epoch: int = 0
 
     @property
     def is_for_later(self) -> bool:
@@ -91,6 +95,20 @@ class DirtyMarker:
     def is_over(self) -> bool:
         """Whether its change is done, or its deadline has passed."""
         return self.ahead_until <= time.time()
+
+    def find_pruned(self, retention: Retention) -> frozenset[str]:
+        """Return the tests with new executions that retention has dropped since the load began."""
+        if self.executions is None or self.epoch >= retention.epoch:
+            return frozenset()
+        return frozenset(
+            test
+            for test, new in self.executions.items()
+            if any(
+                retention.is_dropped({**each.facts, "epoch": self.epoch}, TIME)
+                for each in new
+                if each.facts is not None
+            )
+        )
 
 
 def new_marker_id(*, later: bool = False) -> str:
@@ -115,6 +133,7 @@ def marker_operation(
     follow_up: FollowUp = NO_FOLLOW_UP,
     executions: Mapping[str, Sequence[MarkedExecution]] | None = None,
     removal: str | None = None,
+    epoch: int | None = None,
 ) -> Operation:
     """Return the write of a marker as a bulk operation; too large executions are left out."""
     source: dict[str, Any] = {
@@ -134,6 +153,8 @@ def marker_operation(
             source["removed"]["arrivals"] = sorted(follow_up.arrivals)
     if removal is not None:
         source["removal"] = removal
+    if epoch is not None:
+        source["epoch"] = epoch
     written = None if executions is None else write_executions(executions)
     if written is not None:
         # These are the names of earlier releases.

@@ -64,13 +64,16 @@ class Work:
         )
 
     def new_in(self, documents: Documents) -> Mapping[str, Sequence[MarkedExecution]]:
-        """Return the new executions by test, without those that may have been deleted since."""
-        removal = removal_of(documents.repository)
+        """Return the new executions by test, without tests of which some may be gone."""
+        removal, retention = removal_of(documents.repository), documents.state.retention
         # An earlier release does not say which removal a load knew of.
         outdated = [each for each in self.loads if (each.removal or "") != removal]
-        if not outdated:
+        unknown = frozenset[str]().union(
+            *(each.tests or () for each in outdated),
+            *(each.find_pruned(retention) for each in self.loads),
+        )
+        if not unknown:
             return self.new
-        unknown = frozenset[str]().union(*(each.tests or () for each in outdated))
         return {test: new for test, new in self.new.items() if test not in unknown}
 
     def lost_in(self, documents: Documents, tests: Iterable[str]) -> frozenset[str]:

@@ -114,6 +114,8 @@ def _parse_marker(document: Document) -> DirtyMarker:
         # A marker of an earlier release does not say it, so the limit does not hold for these.
         source.get("arrivals_size", 0),
         source.get("removal"),
+        # A marker of an earlier release does not say it.
+        source.get("epoch", 0),
     )
 
 

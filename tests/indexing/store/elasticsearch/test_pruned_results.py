@@ -10,11 +10,19 @@ import pytest
 from indexing.health.window import day_of
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
+from indexing.models.tests import HealthStatus
 from indexing.models.trends import DayQuery
 from indexing.store.elasticsearch.client.connection import Connection
 from indexing.store.elasticsearch.indices import control
+from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.indexing.store.elasticsearch.inspection import (
+    cluster_of,
+    names,
+    run_before,
+    writes_executions,
+)
 
 
 async def test_an_old_failure_that_arrives_meanwhile_counts_before_it_is_dropped(
@@ -74,3 +82,55 @@ async def test_days_lack_nothing_although_another_process_has_just_pruned(
     await store.prune(after(days=-30), NOON)
     assert await read(other) == await read(store)
     assert len(await other.sum_days(QUERY)) == 2
+
+
+async def load_old_failures(store: ElasticsearchStore) -> None:
+    """Store three failures of the test `hinge`, older than the prune of the tests below keeps."""
+    for number in range(3):
+        run = make_run(f"old {number}", commit=f"old {number}")
+        failed = make_executions(run, [("hinge", Conclusion.FAILED)], after(days=-40, hours=number))
+        await store.write_results(WIDGETS, {run: failed})
+
+
+async def assert_not_judged(store: ElasticsearchStore) -> None:
+    """Check that `hinge` has no health, as after a rebuild."""
+    assert await names(store) == []
+    found = await store.get_test(WIDGETS, HINGE)
+    assert found is not None
+    assert found.health.health_status is HealthStatus.UNKNOWN
+    assert (await store.get_status(NOON)).stale_tests == 0
+
+
+async def test_results_that_are_judged_just_before_they_are_dropped_leave_no_health(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    own = cluster_of(other).control
+    change = own.change
+
+    async def load_before(changing: Callable[[State], State]) -> State:
+        monkeypatch.setattr(own, "change", change)
+        await load_old_failures(store)
+        await store.refresh_tests(NOON, repository=WIDGETS)
+        assert await names(store) == ["hinge"]
+        return await change(changing)
+
+    monkeypatch.setattr(own, "change", load_before)
+    await other.prune(after(days=-30), NOON)
+    await assert_not_judged(store)
+
+
+async def test_results_that_are_dropped_before_they_are_judged_leave_no_health(
+    store: ElasticsearchStore, other: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    run_before(store, monkeypatch, writes_executions, lambda: other.prune(after(days=-30), NOON))
+    run = make_run("old", commit="old")
+    failed = make_executions(run, [("hinge", Conclusion.FAILED)], after(days=-40))
+    await store.write_results(WIDGETS, {run: failed})
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    await assert_not_judged(store)
+    # The same results count if they arrive again, as after any prune.
+    await store.write_results(WIDGETS, {run: failed})
+    await store.refresh_tests(NOON, repository=WIDGETS)
+    assert await names(store) == ["hinge"]

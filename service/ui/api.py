@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -18,6 +19,7 @@ from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from indexing.events.json_text import decode_stored
+from indexing.fairness import FairSemaphore, current_tenant
 from service.auth.principal import Principal
 from service.context import ACCESS_CHECK, REPOSITORY, AccessCheck
 from service.http import problems
@@ -37,10 +39,15 @@ _LINK: Final = re.compile(r'<([^<>]*)>; rel="([a-z]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The handlers of the operations, without authentication and authorization."""
+    """The handlers of the operations, without authentication and authorization.
+
+    `row_slots` are for the lists that are being decoded: one at a time. Each may run for a moment
+    in every iteration of the event loop, so many together would block all other requests.
+    """
 
     reads: Mapping[Operation, RouteHandler]
     changes: Mapping[Operation, Change]
+    row_slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +97,20 @@ class Api:
         response = await self.open(route, path, query)
         return ApiAnswer(decode_stored(body_of(response)), _links_of(response))
 
+    @asynccontextmanager
     async def get_rows(
         self, route: Route, path: Mapping[str, str], query: str, name: str
-    ) -> ApiRows:
+    ) -> AsyncIterator[ApiRows]:
         """Read a list that may be long: its rows are the member `name` of the response.
+
+        No other list is decoded until the context exits.
 
         Raises:
             Problem: the operation refuses the request.
         """
         response = await self.open(route, path, query)
-        return ApiRows(decode_rows(body_of(response), name), _links_of(response))
+        async with self._handlers.row_slots.slot(current_tenant.get()):
+            yield ApiRows(decode_rows(body_of(response), name), _links_of(response))
 
     async def open(
         self, route: Route, path: Mapping[str, str], query: str = "", accept: str = "*/*"

@@ -22,12 +22,13 @@ async def find_recovered(
     Those with an id in `left_out` do not count.
     """
     # Without a page size, the list is whole: any of its tests may have recovered.
-    answer = await api.get_rows(LIST_QUARANTINES, path, write_pairs(filters), "quarantined_tests")
+    asked = write_pairs(filters)
     first: list[dict[str, Any]] = []
     count = 0
-    async for row in answer.rows:
-        if row["is_recovered"] and row["id"] not in left_out:
-            count += 1
-            if len(first) < limit:
-                first.append(row)
+    async with api.get_rows(LIST_QUARANTINES, path, asked, "quarantined_tests") as answer:
+        async for row in answer.rows:
+            if row["is_recovered"] and row["id"] not in left_out:
+                count += 1
+                if len(first) < limit:
+                    first.append(row)
     return first, count

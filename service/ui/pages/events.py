@@ -132,13 +132,14 @@ async def _read_rows(page: PageContext, api: Api, view: EventView) -> dict[str, 
     """Return the values of the list of events."""
     asked = view.ask(page.now)
     paging = [("per_page", str(PER_PAGE))] + ([("cursor", view.cursor)] if view.cursor else [])
-    answer = await api.get_rows(
-        LIST_EVENTS, page.repository_path, write_pairs([*asked, *paging]), "events"
-    )
     walk = view.walk(asked)
+    async with api.get_rows(
+        LIST_EVENTS, page.repository_path, write_pairs([*asked, *paging]), "events"
+    ) as answer:
+        rows = await _make_rows(answer.rows, view, walk)
     return {
         "tab": "events",
-        "rows": await _make_rows(answer.rows, view, walk),
+        "rows": rows,
         "view": view,
         "links": page_links(answer.links, walk),
         "is_filtered": bool(view.filters),

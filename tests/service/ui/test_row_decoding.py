@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from json import JSONDecodeError
@@ -141,6 +142,28 @@ async def test_the_loop_turns_between_the_quarantines_of_a_repository(
         monkeypatch.setattr(module, "find_recovered", find)
         await read(client, path)
     assert took[0] >= 150
+
+
+async def test_many_pages_decode_their_rows_one_after_the_other(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(50):
+        request = QuarantineRequest(f"test {number}", "flaps")
+        await door.store.add_quarantine(WIDGETS, request, after(days=-number))
+    client = await sign_in(door)
+    decode = row_decoding._raw_decode
+    async with count_turns(monkeypatch) as turns:
+        decoded = Counter[int]()
+
+        def decode_next(*about: Any) -> Any:
+            decoded[turns[0]] += 1
+            return decode(*about)
+
+        monkeypatch.setattr(row_decoding, "_raw_decode", decode_next)
+        await asyncio.gather(*(read(client, "/ui/acme/widgets") for _ in range(8)))
+    assert decoded.total() == 8 * 50
+    # The next page may begin before the turn of this page is counted.
+    assert max(decoded.values()) <= 2
 
 
 async def test_a_call_that_is_tried_decodes_no_more_than_is_shown(

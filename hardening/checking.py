@@ -115,15 +115,18 @@ class ResponseChecker:
                 over.set()
 
     async def until_right(self, targets: Sequence[str], patience: float = 60.0) -> float:
-        """Retry until all targets are answered right in one pass; return the seconds it took."""
+        """Retry until all targets are answered right in one pass.
+
+        Returns the seconds before that pass: how long it takes itself depends on the machine.
+        """
         began = time.monotonic()
         connection = RawConnection(self.port)
-        while time.monotonic() - began < patience:
+        while (waited := time.monotonic() - began) < patience:
             responses = [await self.check(connection, target) for target in targets]
             if all(each is not None and each.status == HTTPStatus.OK for each in responses):
                 break
         connection.abort()
-        return time.monotonic() - began
+        return waited
 
 
 def vary(target: str, number: int) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 
 from hardening.checking import ResponseChecker, Tally
 from hardening.findings import Finding, median
 from hardening.harness import Harness
 from hardening.seeding import seed_new_store
+from indexing.errors import StoreUnavailableError
+from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace
+from tests.whole_state import read_all
 
 TIMES = 20
 CLIENTS = 4
@@ -34,6 +38,7 @@ async def run(harness: Harness, *, times: int = TIMES) -> list[Finding]:
                     await asyncio.to_thread(node.kill)
                     await asyncio.sleep(_DOWN_SECONDS)
                     await asyncio.to_thread(node.start)
+                    await _wait_for_answers(place, seeded.name)
                     backs.append(await checker.until_right(targets))
         refused = tally.statuses[HTTPStatus.SERVICE_UNAVAILABLE]
         healthy_slowest = healthy.slowest
@@ -49,9 +54,20 @@ async def run(harness: Harness, *, times: int = TIMES) -> list[Finding]:
         ),
         Finding(
             "reads after the restart of Elasticsearch",
-            f"recovered {median(backs):.2f} s after it was ready, at most {max(backs):.2f} s "
-            f"(slowest response before: {healthy_slowest:.2f} s)",
+            f"recovered {median(backs):.2f} s after it answered a new client, at most "
+            f"{max(backs):.2f} s (slowest response before: {healthy_slowest:.2f} s)",
             f"within {BOUND:.0f} s",
             max(backs) < BOUND,
         ),
     ]
+
+
+async def _wait_for_answers(place: ElasticsearchPlace, repository: RepositoryName) -> None:
+    """Wait until a client that knows of no failure gets every answer within the service's timeouts.
+
+    On a busy machine, the first searches of a node take many seconds.
+    """
+    while True:
+        with suppress(StoreUnavailableError):
+            await read_all(place, [repository])
+            return

@@ -82,9 +82,9 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     has_tests = any(values[-1] for values in of_health.values())
     # A repository that had no tests a week ago has nothing to compare with.
     had_tests = any(values[-1 - _WEEK] for values in of_health.values())
-    silence = None
-    if has_tests and not any(series[Stat.EXECUTIONS][-_SILENT_DAYS:]):
-        silence = await _find_silence(page, api)
+    runs = None
+    if not (has_tests and any(series[Stat.EXECUTIONS][-_SILENT_DAYS:])):
+        runs = await _read_newest_run(page, api)
     return await page.show(
         "overview.html",
         tab="overview",
@@ -98,7 +98,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         table=list(zip(starts, *of_health.values(), strict=True))[::-1],
         marks=[starts[at] for at in spread_labels(len(starts))],
         has_tests=has_tests,
-        silence=silence,
+        silence=_find_silence(page, runs) if has_tests else None,
+        elsewhere=runs[0] if runs and not has_tests else None,
         new=new.value["transitions"][:_SHOWN_TRANSITIONS],
         more_new=new.value["transitions"][_SHOWN_TRANSITIONS:],
         has_older_new="next" in new.links,
@@ -108,16 +109,24 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
     )
 
 
-async def _find_silence(page: PageContext, api: Api) -> str | None:
-    """Return for how long no report has come, of any branch; None if that is not long."""
+async def _read_newest_run(page: PageContext, api: Api) -> list[dict[str, Any]] | None:
+    """Return the newest run of any branch, alone in a list; None if reading it takes too long."""
     try:
         newest = await api.get(LIST_RUNS, page.repository_path, write_pairs([("per_page", "1")]))
     except StoreUnavailableError:
         return None
-    if not newest.value["runs"]:
+    runs: list[dict[str, Any]] = newest.value["runs"]
+    return runs
+
+
+def _find_silence(page: PageContext, runs: list[dict[str, Any]] | None) -> str | None:
+    """Return for how long no report has come, of any branch; None if that is not long."""
+    if runs is None:
+        return None
+    if not runs:
         # Retention keeps the health of tests for longer than their results.
         return "longer than results are kept"
-    days = (page.now - parse_timestamp(newest.value["runs"][0]["finished_at"])).days
+    days = (page.now - parse_timestamp(runs[0]["finished_at"])).days
     return show_count(days, "day") if days >= _SILENT_DAYS else None
 
 

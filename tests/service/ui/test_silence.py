@@ -1,4 +1,4 @@
-"""The overview says if no report has come for days."""
+"""Pages say if no report has come for days, or none of the default branch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.executions import Conclusion
-from tests.builders import WIDGETS, after, make_executions, make_run
+from tests.builders import GADGETS, WIDGETS, after, make_executions, make_run
 from tests.service.front_door import FrontDoor
 from tests.service.ui.client import Client
-from tests.service.ui.shown import BROKEN, load_shown
+from tests.service.ui.shown import BROKEN, load_shown, page_of
 from tests.service.ui.signed_in import read, sign_in
 
 OVERVIEW = "/ui/acme/widgets"
@@ -69,3 +69,24 @@ async def test_only_the_runs_of_silent_repositories_are_read(
     assert asked == []
     assert SILENT not in await show_after(client, 23)
     assert len(asked) == 1
+
+
+async def test_reports_of_other_branches_are_told_from_no_report(door: FrontDoor) -> None:
+    await door.store.ensure_repository(GADGETS)
+    run = make_run("of a branch", branch="$(topic)")
+    executions = make_executions(run, [(BROKEN, Conclusion.FAILED)], after(days=-2))
+    await door.store.write_results(WIDGETS, {run: executions})
+    await door.store.refresh_tests(after())
+    client = await sign_in(door)
+    overview = await read(client, OVERVIEW)
+    assert "No report of the default branch yet" in overview
+    assert '<bdi class="mono">$(topic)</bdi>' in overview
+    assert "2\u00a0d ago" in overview
+    # No shell runs what a branch is called.
+    assert "mergewatch repository set acme/widgets --default-branch BRANCH" in overview
+    assert "No report yet" in await read(client, "/ui/acme/gadgets")
+    repositories = await read(client, "/ui/")
+    assert "no report of <bdi>main</bdi>" in repositories
+    assert "no report yet" in repositories
+    assert "No report yet" not in await read(client, f"{OVERVIEW}/tests")
+    assert "There are no results on the default branch." in await read(client, page_of(BROKEN))

@@ -117,7 +117,7 @@ async def _explain(page: PageContext, error: Exception) -> web.StreamResponse:
     else:
         if isinstance(error, TimeoutError):
             # A page takes long only while the store does.
-            error = StoreUnavailableError(str(error))
+            error = StoreUnavailableError("the page took too long")
         problem = explain(page.request, error, _log)
     template = "problem_part.html" if page.is_fragment else "problem.html"
     seconds = problem.headers.get("Retry-After")

@@ -6,12 +6,15 @@ import asyncio
 import re
 import uuid
 
+import orjson
 import pytest
 from playwright.async_api import Route, expect
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
+from service.config.settings import LogFormat, LogLevel
+from service.logs import configure_logging
 from tests.builders import WIDGETS, after
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG
@@ -167,3 +170,20 @@ async def test_an_error_goes_into_the_element_that_it_would_replace(
     assert answer.headers["HX-Reswap"] == "innerHTML"
     assert answer.body.lstrip().startswith(b'<div class="state broken"')
     assert "HX-Reswap" not in (await client.get(path)).headers
+
+
+async def test_the_log_says_why_a_page_that_takes_too_long_is_unavailable(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await load_shown(door.store)
+    client = await sign_in(door, Scope.READ)
+
+    async def take_too_long(*_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(door.reader, "search_tests", take_too_long)
+    configure_logging(LogLevel.WARNING, LogFormat.JSON)
+    assert (await client.get(TESTS)).status == 503
+    lines = map(orjson.loads, capsys.readouterr().err.splitlines())
+    reasons = [line["reason"] for line in lines if line["event"] == "store unavailable"]
+    assert reasons == ["the page took too long"]

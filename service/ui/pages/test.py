@@ -177,6 +177,7 @@ async def _show(
         most_owners=_MOST_OWNERS,
         owner_query=_owner_query,
         history=history.value["transitions"][:_MOST_TRANSITIONS],
+        has_older_history=len(history.value["transitions"]) > _MOST_TRANSITIONS,
         first_activity_at=history.value["first_activity_at"],
         failures=failures.value["failures"],
         failure_links=page_links(failures.links, of_executions, _FAILURES_CURSOR),

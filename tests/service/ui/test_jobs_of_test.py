@@ -8,7 +8,7 @@ import pytest
 
 from indexing.health.reports import SHOWN_JOBS
 from indexing.models.executions import Conclusion
-from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.builders import NOON, WIDGETS, after, load_history, make_executions, make_run
 from tests.service.front_door import FrontDoor
 from tests.service.ui.shown import BROKEN, page_of
 from tests.service.ui.signed_in import read, sign_in
@@ -36,3 +36,14 @@ async def test_the_number_of_jobs_that_are_broken_is_not_made_up(
     await door.store.refresh_tests(NOON)
     page = await read(await sign_in(door), page_of(BROKEN))
     assert shown in re.sub(r"<[^>]*>", "", page)
+
+
+@pytest.mark.parametrize("jobs", [12, 13])
+async def test_the_history_says_if_older_changes_are_left_out(door: FrontDoor, jobs: int) -> None:
+    became_broken = [*[Conclusion.PASSED] * 2, *[Conclusion.FAILED] * 3]
+    for number in range(jobs):
+        await load_history(door.store, BROKEN, f"job {number}", became_broken)
+    await door.store.refresh_tests(NOON)
+    page = await read(await sign_in(door), page_of(BROKEN))
+    assert page.count("became</span>") == 12
+    assert ("older changes are not shown" in page) == (jobs > 12)

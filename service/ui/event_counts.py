@@ -34,8 +34,8 @@ _FACETS: Final = (
     ("by_trigger", "trigger", "Trigger", 6),
     ("by_pull_request", "pull_request", "Pull request", 6),
 )
-# Further values of a facet that a page lists. The rest can be found by typing.
-_MORE: Final = 30
+# Further values of a facet that a page lists: with those shown at once, all types of events.
+_MORE: Final = 31
 _MAX_CHOSEN: Final = 20
 _DEFAULT_RANGE: Final = timedelta(days=EVENT_RANGE_DAYS)
 
@@ -91,12 +91,13 @@ class FacetValue:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """The values of one field, the most frequent first."""
+    """The values of one field, the most frequent first; `is_cut` if there are further ones."""
 
     field: str
     title: str
     shown: Sequence[FacetValue]
     more: Sequence[FacetValue]
+    is_cut: bool
 
 
 def draw_histogram(
@@ -166,7 +167,7 @@ def _make_facet(
     others = [each for each in values if not (each.is_chosen or each.is_left_out)]
     at = max(0, shown - len(used))
     first = [each for each in values if each in used or each in others[:at]]
-    return Facet(field, title, first, others[at : at + _MORE])
+    return Facet(field, title, first, others[at : at + _MORE], len(others) > at + _MORE)
 
 
 def _make_value(field: str, value: str, count: int, most: int, view: EventView) -> FacetValue:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from indexing.events.catalogue import CATALOGUE
 from indexing.timestamps import format_timestamp
 from service.http.field_errors import FieldError
 from service.http.problems import Problem
@@ -112,7 +113,19 @@ def test_a_facet_shows_what_is_filtered_by_even_if_nothing_has_it() -> None:
     # No filter finds these.
     assert [each.toggle for each in trigger.shown] == [None, None]
     assert [each.value for each in pulls.shown if each.is_chosen] == ["444"]
-    assert (len(pulls.shown), len(pulls.more)) == (6, 30)
+    assert (len(pulls.shown), len(pulls.more), pulls.is_cut) == (6, 31, True)
+
+
+def test_all_types_of_events_can_be_filtered_by() -> None:
+    counts: dict[str, Any] = {
+        "by_outcome": [],
+        "by_event_type": [{"value": each, "count": 1} for each in CATALOGUE],
+        "by_trigger": [],
+        "by_pull_request": [],
+    }
+    _, types, _, _ = list_facets(counts, EventView.read(""))
+    assert [each.value for each in (*types.shown, *types.more)] == [*CATALOGUE]
+    assert not types.is_cut
 
 
 def test_a_query_that_would_make_a_page_of_long_links_is_refused() -> None:

@@ -118,6 +118,15 @@ class Api:
         """Return the response of a read; if it is a stream, it may have been sent already."""
         return await self._call(route, path, query, accept, self._handlers.reads[route.operation])
 
+    async def export(
+        self, route: Route, path: Mapping[str, str], query: str, accept: str, name: str
+    ) -> web.StreamResponse:
+        """Return all rows of a list as a file to download, which no cache keeps."""
+        response = await self.open(route, path, query, accept)
+        response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
     async def follow(self, route: Route, path: Mapping[str, str]) -> web.StreamResponse:
         """Answer with an endless stream, which resumes after the last event that was received."""
         handler = self._handlers.reads[route.operation]

@@ -199,12 +199,12 @@ def _form_of(view: EventView) -> dict[str, Any]:
 
 async def export_csv(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/events.csv: all events of the view."""
-    return await _export(page, principal, CSV)
+    return await _export(page, principal, CSV, "events.csv")
 
 
 async def export_lines(page: PageContext, principal: Principal) -> web.StreamResponse:
     """GET /ui/{owner}/{repository}/events.ndjson: all events of the view."""
-    return await _export(page, principal, NDJSON)
+    return await _export(page, principal, NDJSON, "events.ndjson")
 
 
 async def follow(page: PageContext, principal: Principal) -> web.StreamResponse:
@@ -213,10 +213,13 @@ async def follow(page: PageContext, principal: Principal) -> web.StreamResponse:
     return await api.follow(STREAM_EVENTS, page.repository_path)
 
 
-async def _export(page: PageContext, principal: Principal, kind: str) -> web.StreamResponse:
+async def _export(
+    page: PageContext, principal: Principal, kind: str, name: str
+) -> web.StreamResponse:
     view = EventView.read(page.request.rel_url.raw_query_string)
     asked = write_pairs(view.ask(page.now))
-    return await page.open_api(principal).open(LIST_EVENTS, page.repository_path, asked, kind)
+    api = page.open_api(principal)
+    return await api.export(LIST_EVENTS, page.repository_path, asked, kind, name)
 
 
 async def _count_all(

@@ -93,10 +93,7 @@ async def export(page: PageContext, principal: Principal) -> web.StreamResponse:
     pairs = without(read_pairs(page.request.rel_url.raw_query_string), _PAGING)
     api = page.open_api(principal)
     query = write_pairs([*_search_query(pairs), ("include", "metrics")])
-    response = await api.open(SEARCH_TESTS, page.repository_path, query, CSV)
-    response.headers["Content-Disposition"] = 'attachment; filename="tests.csv"'
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return await api.export(SEARCH_TESTS, page.repository_path, query, CSV, "tests.csv")
 
 
 def _kept_by_form(pairs: Pairs) -> Pairs:

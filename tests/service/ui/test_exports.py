@@ -35,6 +35,13 @@ async def test_an_export_of_several_pages_is_whole(client: Client) -> None:
     assert (exported.status, len(exported.body.splitlines())) == (200, COUNT)
 
 
+@pytest.mark.parametrize("name", ["tests.csv", "events.csv", "events.ndjson"])
+async def test_an_export_is_a_file_that_no_cache_keeps(client: Client, name: str) -> None:
+    headers = (await client.get(f"/ui/acme/widgets/{name}")).headers
+    assert headers["Content-Disposition"] == f'attachment; filename="{name}"'
+    assert headers["Cache-Control"] == "no-store"
+
+
 async def test_an_export_breaks_off_after_its_key_is_revoked(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

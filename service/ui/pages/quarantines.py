@@ -71,6 +71,8 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         branch=first_of(pairs, "branch"),
         source=first_of(pairs, "source"),
         is_filtered=bool(filters),
+        query=write_pairs(filters),
+        is_later=bool(first_of(pairs, "cursor")),
         test_id_of=page.test_id_of,
         ended=_read_count(first_of(pairs, _ENDED)),
         none_chosen=first_of(pairs, _ENDED) == _NONE_CHOSEN,

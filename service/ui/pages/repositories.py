@@ -70,6 +70,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
         rows=rows,
         sort=first_of(kept, "sort"),
         links=page_links(answer.links, kept),
+        is_later=bool(first_of(pairs, "cursor")),
         is_hidden=is_hidden,
         is_token=is_token,
         named=named[:_MAX_SHOWN],

@@ -181,6 +181,7 @@ async def _show(
         first_activity_at=history.value["first_activity_at"],
         failures=failures.value["failures"],
         failure_links=page_links(failures.links, of_executions, _FAILURES_CURSOR),
+        newest_failures=write_pairs(of_executions) if cursors else None,
         executions=executions.value["executions"],
         execution_links=page_links(executions.links, [*filters, *of_failures]),
         # Without the filters of the executions, and without those of the durations.

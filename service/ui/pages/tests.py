@@ -84,6 +84,7 @@ async def show(page: PageContext, principal: Principal) -> web.StreamResponse:
             for value, (label, _) in SORTS.items()
         ],
         query=write_pairs(kept),
+        is_later=bool(first_of(pairs, "cursor")),
         is_filtered=bool(without(kept, ("sort", "direction"))),
     )
 

@@ -12,7 +12,7 @@ from indexing.models.keys import Scope
 from indexing.timestamps import format_timestamp
 from service.http.problems import Problem
 from service.ui.pages import events
-from tests.builders import NOON, after
+from tests.builders import NOON, after, make_event
 from tests.service.front_door import FrontDoor
 from tests.service.ui.logged import LOG, load_log
 from tests.service.ui.signed_in import sign_in
@@ -46,6 +46,27 @@ async def test_a_range_without_time_is_not_taken_for_slow_counting(
     assert "There is no time in this range" in page
     assert "Counting took too long" not in page
     assert '<h2 id="hist">Events</h2>' in page
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", "No event in this range"),
+        ("last=1d", "No event in this range"),
+        ("received_from=2026-08-01&received_to=2026-08-02", "No event in this range"),
+        ("pull_request=17", "No event matches"),
+    ],
+)
+async def test_a_range_without_events_is_not_taken_for_an_empty_log(
+    door: FrontDoor, query: str, shown: str
+) -> None:
+    await door.store.write_events([make_event(1, after(days=-8), pull_request=17)])
+    client = await sign_in(door, Scope.READ)
+    page = (await client.get(f"{LOG}?{query}")).body.decode()
+    assert shown in page
+    assert "No event yet" not in page
+    assert ("matches these filters" in page) == (query == "pull_request=17")
+    assert 'href="?last=90d"' in page
 
 
 @pytest.mark.slow

@@ -80,6 +80,10 @@ async def test_what_tells_rows_apart_is_not_cut(
         worst = page.locator("[aria-labelledby=worst-jobs] .name")
         await expect(worst).to_have_count(2)
         assert await worst.locator("span").evaluate_all(FITS)
+        # As in a large repository.
+        counts = page.locator("[aria-labelledby=worst-jobs] td[data-label=broken]")
+        await counts.evaluate_all("cells => cells.forEach((each) => (each.textContent = '99,999'))")
+        assert await counts.evaluate_all(FITS)
         await visitor.go("/ui/acme/widgets/quarantines")
         verdicts = page.get_by_role("cell", name="30 of 50 passed")
         await expect(verdicts).to_have_count(1)

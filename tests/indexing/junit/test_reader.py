@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -131,131 +130,6 @@ def test_a_disabled_test_is_skipped(attribute: str) -> None:
     assert read_one(f'<testcase name="n" {attribute}><error/></testcase>').conclusion is FAILED
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "Failed to change working directory",
-        "Fixture dependency failed",
-        "Insufficient resources",
-        "Invalid Test Properties",
-        "Missing Configuration",
-        "Required Files Missing",
-        "Unable to find executable",
-    ],
-)
-def test_a_test_that_ctest_could_not_start_has_failed(reason: str) -> None:
-    case = read_one(f'<testcase name="n" status="notrun"><skipped message="{reason}"/></testcase>')
-    assert (case.conclusion, case.failure_message) == (FAILED, reason)
-    case = read_one(f'<testcase name="n"><skipped message="{reason}"/></testcase>')
-    assert (case.conclusion, case.failure_message) == (SKIPPED, None)
-
-
-@pytest.mark.parametrize("reason", ["SKIP_RETURN_CODE=77", "SKIP_REGULAR_EXPRESSION_MATCHED"])
-def test_a_test_that_asked_ctest_to_be_skipped_is_skipped(reason: str) -> None:
-    case = read_one(f'<testcase name="n" status="notrun"><skipped message="{reason}"/></testcase>')
-    assert (case.conclusion, case.failure_message) == (SKIPPED, None)
-
-
-@pytest.mark.parametrize(
-    "skipped",
-    [
-        '<skipped type="todo" message="later"/>',
-        '<skipped message="TEST_CASE tagged with !mayfail"/>',
-    ],
-    ids=["node:test", "Catch2"],
-)
-def test_a_failure_that_the_runner_does_not_count_is_a_skip(skipped: str) -> None:
-    case = read_one(
-        f'<testcase name="n">{skipped}<failure type="T" message="a">b</failure><error/></testcase>'
-    )
-    assert case.conclusion is SKIPPED
-    assert (case.failure_type, case.failure_message, case.failure_trace) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("written", "inside", "name", "retried"),
-    [
-        ("logs in", "", "logs in", False),
-        ("logs in (unstable)", "", "logs in", True),
-        ("logs in (unstable)", "<failure/>", "logs in", False),
-        ("logs in (screenshots: /tmp/a (1)/b)", "", "logs in", False),
-        ("logs in (unstable) (screenshots: /tmp/a)", "", "logs in", True),
-        ("(unstable) logs in", "", "(unstable) logs in", False),
-        ("shows (screenshots: none) here", "", "shows (screenshots: none) here", False),
-    ],
-)
-def test_what_testcafe_writes_behind_a_name_is_no_part_of_it(
-    written: str, inside: str, name: str, retried: bool
-) -> None:
-    test_case = f'<testcase classname="Page" file="a.js" name="{written}">{inside}</testcase>'
-    (case,) = read_cases(f'<testsuite name="TestCafe Tests: Chrome">{test_case}</testsuite>')
-    assert (case.test_name, case.function_name) == (f"Page.{name}", name)
-    assert case.needed_retries is retried
-    other = read_one(test_case)
-    assert (other.test_name, other.needed_retries) == (f"Page.{written}", False)
-
-
-@pytest.mark.parametrize("class_name", ["", "."])
-def test_a_go_package_that_failed_outside_of_its_tests_has_its_own_name(class_name: str) -> None:
-    # What gotestsum writes for a package that cannot be compiled, whatever the package.
-    test_case = f'<testcase classname="{class_name}" name="TestMain"><failure/></testcase>'
-    cases = read_cases(
-        f'<testsuites><testsuite name="acme/door">{test_case}</testsuite>'
-        f'<testsuite name="acme/lock">{test_case}</testsuite></testsuites>'
-    )
-    assert [case.test_name for case in cases] == ["acme/door.TestMain", "acme/lock.TestMain"]
-    other = '<testsuite name="acme/door"><testcase classname="acme" name="TestMain"/></testsuite>'
-    assert [case.test_name for case in read_cases(other)] == ["acme.TestMain"]
-    assert read_one('<testcase name="TestMain"/>').test_name == "TestMain"
-
-
-def test_tests_of_node_have_the_names_of_their_suites() -> None:
-    # What node:test writes: every class name is "test", and the names of describe() are suites.
-    suite = '<testsuite name="{}" disabled="0" errors="0" tests="1" hostname="h">{}</testsuite>'
-    opens = '<testcase name="opens" classname="test"/>'
-    door = suite.format("door", suite.format("front", opens) + opens)
-    cases = read_cases(f"<testsuites>{door}{suite.format('lock', opens)}{opens}</testsuites>")
-    names = ["door > front.opens", "door.opens", "lock.opens", "test.opens"]
-    assert [case.test_name for case in cases] == names
-    # What pytest writes for a module with the name test.
-    (case,) = read_cases(f'<testsuite name="pytest" errors="0" hostname="h">{opens}</testsuite>')
-    assert case.test_name == "test.opens"
-
-
-def test_names_of_nested_suites_take_no_more_memory_than_a_name_may_have() -> None:
-    begin = f'<testsuite name="{"n" * 8_000}" disabled="0" errors="0" hostname="h">'
-    case = '<testcase name="opens" classname="test"/>'
-    document = f"{begin * 200}{case}{'</testsuite>' * 200}"
-    tracemalloc.start()
-    (refused,) = read(document)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert isinstance(refused, RefusedCase)
-    assert peak < 10 * len(document)
-
-
-def test_a_php_data_provider_that_failed_has_the_name_of_its_test() -> None:
-    # What PHPUnit 9 writes, whatever the provider.
-    error = '<error type="PHPUnit\\Framework\\Error">Error</error>'
-    document = f'<testsuite name="HingeTest::testOpens"><testcase name="Error">{error}</testcase>'
-    (case,) = read_cases(f"{document}</testsuite>")
-    assert (case.test_name, case.function_name) == ("HingeTest::testOpens.Error", "Error")
-    assert (
-        read_one('<testcase name="Error"><error type="TypeError"/></testcase>').test_name == "Error"
-    )
-
-
-@pytest.mark.parametrize("risk", ["RiskyTestError", "OutputError"])
-def test_a_risky_test_of_phpunit_has_passed_unless_it_failed_too(risk: str) -> None:
-    risky = f'<error type="PHPUnit\\Framework\\{risk}">no assertions</error>'
-    case = read_one(f'<testcase name="n">{risky}</testcase>')
-    assert (case.conclusion, case.failure_type, case.failure_message) == (PASSED, None, None)
-    failure = '<failure type="T">want 1</failure>'
-    for parts in (risky + failure, failure + risky):
-        case = read_one(f'<testcase name="n">{parts}</testcase>')
-        assert (case.conclusion, case.failure_message) == (FAILED, "want 1")
-
-
 def test_a_failure_has_its_type_and_message() -> None:
     case = read_one(
         '<testcase name="n"><failure type="T" message="first">body</failure>'
@@ -276,22 +150,6 @@ def test_the_message_may_follow_a_failure_that_says_nothing() -> None:
         '<testcase name="n"><failure> </failure><error type="T">body</error></testcase>'
     )
     assert (case.failure_type, case.failure_message) == ("T", "body")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("    a_test.go:4: want 1", "a_test.go:4: want 1"),
-        ("=== RUN   TestA\n=== CONT  TestA\n    a_test.go:4: want 1\n", "a_test.go:4: want 1"),
-        ("=== RUN   TestA\n--- FAIL: TestA (0.15s)\n", "--- FAIL: TestA (0.15s)"),
-        ("=== RUN   TestA", "=== RUN   TestA"),
-        ("", "Failed"),
-    ],
-)
-def test_the_message_of_go_is_the_text_of_a_failure(text: str, message: str) -> None:
-    # gotestsum and go-junit-report call each failure "Failed", so all would be alike.
-    failure = f'<failure message="Failed">{text}</failure>'
-    assert read_one(f'<testcase name="n">{failure}</testcase>').failure_message == message
 
 
 def test_a_failure_message_is_cut() -> None:

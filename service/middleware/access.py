@@ -306,8 +306,8 @@ def _authorize_for_one(route: Route) -> RouteLayer:
             found = None
             if covered:
                 found = await request[READER].find_repository(repository)
-            if found is None and covered and creates:
-                # It is about to be created, unless the scope is too small, which the 403 says.
+            if found is None and covered and allowed and creates:
+                # It is about to be created.
                 found = repository
             if found is None:
                 raise problems.not_found("repository")

@@ -137,19 +137,6 @@ async def test_a_repository_becomes_known_by_what_is_sent_of_it(open_: FrontDoor
     assert await names_of(open_, "New.One") == ["a"]
 
 
-async def test_a_key_that_may_not_send_is_told_so_before_anything_was_sent(
-    open_: FrontDoor,
-) -> None:
-    key = await open_.new_key(Scope.READ)
-    body = write(make_request([make_span("a")]), PROTOBUF)
-    refused = await open_.post("/v1/ci/acme/repositories/new/traces", body, PROTOBUF, key=key)
-    assert_refused(refused, 403)
-    assert "needs the scope ingest or admin" in refused.json["detail"]
-    assert_refused(await open_.get("/v1/repos/acme/new/logs"), 404)
-    foreign = await open_.post("/v1/ci/umbrella/repositories/new/traces", body, PROTOBUF, key=key)
-    assert_refused(foreign, 404)
-
-
 async def test_bodies_beyond_the_memory_limit_get_503_with_retry_after(
     open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,7 +164,9 @@ async def _mark_late(
     late = {"range": {"epoch": {"gte": retention.epoch}}}
     found = await _find_touched(cluster, {"bool": {"filter": [going, late]}})
     others = {
-        routing: set(tests).difference(touched.get(routing, ())) for routing, tests in found.items()
+        routing: new
+        for routing, tests in found.items()
+        if (new := set(tests).difference(touched.get(routing, ())))
     }
     await _make_final(cluster, others)
     return [

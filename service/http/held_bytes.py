@@ -32,6 +32,16 @@ class HeldBytes:
         """Return how many bytes a group would have more with one more holder of that text."""
         return 0 if self._holders[id(text), group] else len(text)
 
+    def has_room(self, text: bytes, group: Hashable, most_of_group: int, most: int) -> bool:
+        """Return whether there is room for one more holder of that text.
+
+        A group may hold `most_of_group` bytes, all groups together `most`. A text that the group
+        holds already takes no more room.
+        """
+        growth = self.find_growth(text, group)
+        fits = self.of(group) + growth <= most_of_group and self.total + growth <= most
+        return not growth or fits
+
     def hold(self, text: bytes, group: Hashable) -> None:
         """Count a text for one more holder of a group."""
         growth = self.find_growth(text, group)

@@ -84,11 +84,7 @@ class UnsentBodies:
             raise problems.too_many_open(
                 "this credential has too many long responses open that are not read"
             )
-        growth = self.of_owners.find_growth(body, owner)
-        if growth and (
-            self.of_owners.total + growth > MAX_BYTES
-            or self.of_owners.of(owner) + growth > MAX_BYTES_PER_OWNER
-        ):
+        if not self.of_owners.has_room(body, owner, MAX_BYTES_PER_OWNER, MAX_BYTES):
             raise problems.unavailable("too many long responses are not read, retry later")
         self.of_tenants.hold(body, tenant)
         self.of_owners.hold(body, owner)

@@ -34,14 +34,10 @@ class UnsentEvents:
 
     def hold(self, text: bytes, owner: str) -> bool:
         """Count a text for one more stream; return false, and count nothing, if it has no room."""
-        growth = self._held.find_growth(text, owner)
-        if growth and (
-            self._held.of(owner) + growth > MAX_BYTES_PER_OWNER
-            or self._held.total + growth > MAX_BYTES
-        ):
-            return False
-        self._held.hold(text, owner)
-        return True
+        has_room = self._held.has_room(text, owner, MAX_BYTES_PER_OWNER, MAX_BYTES)
+        if has_room:
+            self._held.hold(text, owner)
+        return has_room
 
     def release(self, text: bytes, owner: str) -> None:
         """Count a text for one stream less."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from indexing.child_processes import with_python_path
+from indexing.started_tasks import started
 from indexing.store.interface import Steps
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.maintenance import mark_all
@@ -50,13 +51,9 @@ async def rebuild_in_steps(connections: Connections, now: datetime, progress: St
     """Rebuild the whole store; return the number of its tests."""
     count, mark = await connections.write(mark_all)
     # While other processes compute tests.
-    names = asyncio.create_task(_rebuild_names(connections, mark))
-    try:
+    async with started(_rebuild_names(connections, mark)) as names:
         await _judge_all(connections, now, progress, count, mark)
         await names
-    finally:
-        names.cancel()
-        await asyncio.gather(names, return_exceptions=True)
     return count
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 from indexing.errors import StoreUnavailableError
 from indexing.events.catalogue import CATALOGUE
 from indexing.events.outcomes import decide_outcome
+from indexing.started_tasks import started
 from indexing.timestamps import format_timestamp, parse_timestamp
 from service.auth.principal import Principal
 from service.http.accept import CSV, NDJSON
@@ -106,19 +107,16 @@ async def _show(page: PageContext, api: Api, seconds: float | None) -> web.Strea
     """Show the page, with its counts if they take no longer than that; None waits for them."""
     view = EventView.read(page.request.rel_url.raw_query_string)
     began = time.monotonic()
-    counting = asyncio.create_task(_count_all(api, page.repository_path, view, page.now))
-    try:
-        rows = await _read_rows(page, api, view)
-        left = None if seconds is None else max(0.0, began + seconds - time.monotonic())
-        await asyncio.wait({counting}, timeout=left)
-        found = counting.result() if counting.done() else None
-    except Problem as problem:
-        if not any(each.field in FORM_FIELDS for each in problem.errors):
-            raise
-        return await _show_errors(page, view, problem)
-    finally:
-        counting.cancel()
-        await asyncio.gather(counting, return_exceptions=True)
+    async with started(_count_all(api, page.repository_path, view, page.now)) as counting:
+        try:
+            rows = await _read_rows(page, api, view)
+            left = None if seconds is None else max(0.0, began + seconds - time.monotonic())
+            await asyncio.wait({counting}, timeout=left)
+            found = counting.result() if counting.done() else None
+        except Problem as problem:
+            if not any(each.field in FORM_FIELDS for each in problem.errors):
+                raise
+            return await _show_errors(page, view, problem)
     return await page.show(
         "events.html",
         **{**rows, **_form_of(view), **_show_counts(page, view, found)},

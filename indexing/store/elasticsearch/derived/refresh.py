@@ -19,8 +19,9 @@ from typing import Final
 from indexing.errors import DATA_ERRORS
 from indexing.models.changes import AnswerChanges, Changed
 from indexing.names import RepositoryName
+from indexing.started_tasks import started
 from indexing.store.elasticsearch.client import bulk
-from indexing.store.elasticsearch.client.concurrency import run_ahead, run_both, started
+from indexing.store.elasticsearch.client.concurrency import run_ahead, run_both
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived import (

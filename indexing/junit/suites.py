@@ -59,8 +59,8 @@ class Inherited:
         name = attributes.get("name", "")
         node_suites = None
         if attributes.keys() >= _NODE_SUITE:
-            names = (self.node_suites, name.strip()[:_KEPT_LENGTH])
-            node_suites = " > ".join(each for each in names if each)[:_KEPT_LENGTH]
+            names = " > ".join(each for each in (self.node_suites, name.strip()) if each)
+            node_suites = names[:_KEPT_LENGTH]
         return replace(
             self.enclose(attributes),
             is_testcafe=name.startswith(_TESTCAFE),

@@ -115,18 +115,15 @@ class ResponseChecker:
                 over.set()
 
     async def until_right(self, targets: Sequence[str], patience: float = 60.0) -> float:
-        """Retry until all targets are answered right in one pass.
-
-        Returns the seconds before that pass: how long it takes itself depends on the machine.
-        """
+        """Retry until all targets are answered right in one pass; return the seconds it took."""
         began = time.monotonic()
         connection = RawConnection(self.port)
-        while (waited := time.monotonic() - began) < patience:
+        while time.monotonic() - began < patience:
             responses = [await self.check(connection, target) for target in targets]
             if all(each is not None and each.status == HTTPStatus.OK for each in responses):
                 break
         connection.abort()
-        return waited
+        return time.monotonic() - began
 
 
 def vary(target: str, number: int) -> str:

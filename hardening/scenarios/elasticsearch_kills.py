@@ -19,6 +19,8 @@ TIMES = 20
 CLIENTS = 4
 BOUND = 2.0
 _DOWN_SECONDS = 1.5
+# How long a node that was started again may take to its first answers.
+_COLD_SECONDS = 120.0
 
 
 async def run(harness: Harness, *, times: int = TIMES) -> list[Finding]:
@@ -67,7 +69,8 @@ async def _wait_for_answers(place: ElasticsearchPlace, repository: RepositoryNam
 
     On a busy machine, the first searches of a node take many seconds.
     """
-    while True:
-        with suppress(StoreUnavailableError):
-            await read_all(place, [repository])
-            return
+    async with asyncio.timeout(_COLD_SECONDS):
+        while True:
+            with suppress(StoreUnavailableError):
+                await read_all(place, [repository])
+                return

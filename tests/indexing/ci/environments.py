@@ -1,8 +1,16 @@
-"""Environments of a push to a branch in each CI, made up from its documentation."""
+"""Environments of a push to a branch in each CI, made up from its documentation; what is found."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import orjson
+
+from indexing.ci.detection import find_job
+from indexing.ci.facts import JobFacts
+from indexing.names import RepositoryName
+
+WIDGETS = RepositoryName("acme", "widgets")
 
 GITHUB = {
     "GITHUB_ACTIONS": "true",
@@ -93,3 +101,9 @@ def pull_event(*, fork: str | None = "acme/widgets", ref: str = "main") -> dict[
             "base": {"ref": "main", "sha": "ba5e", "repo": {"full_name": "acme/widgets"}},
         },
     }
+
+
+def find(environment: dict[str, str], event: object = None) -> JobFacts:
+    facts = find_job(environment, None if event is None else orjson.dumps(event).decode())
+    assert facts is not None
+    return facts

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from indexing.errors import StoreError, StoreVersionError
+from indexing.paths import exists, is_file
 from indexing.store.sqlite.driver_errors import make_folder_of, translated_errors
 from indexing.store.sqlite.schema import require_known
 
@@ -64,7 +65,7 @@ def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -
         StoreError: the copy could not be made; the text says why.
     """
     with translated_errors(store):
-        if not store.is_file():
+        if not is_file(store):
             raise StoreError(f"there is no store at {store}")
     with _backup_errors(target):
         _check_target(store, target, overwrite=overwrite)
@@ -74,7 +75,7 @@ def back_up(store: Path, target: Path, *, overwrite: bool, progress: Progress) -
             _copy(source, partial, progress)
         copy = _check(partial, store, progress, translated_errors)
         with _backup_errors(target):
-            if not overwrite and target.exists():
+            if not overwrite and exists(target):
                 raise ExistingFileError(f"{target} was created meanwhile")
         _put(partial, target)
     return copy
@@ -90,10 +91,10 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
         StoreError: the backup is damaged, or the store is in use; nothing was changed.
     """
     with _backup_errors(backup):
-        if not backup.is_file():
+        if not is_file(backup):
             raise StoreError(f"there is no file {backup}")
     with translated_errors(store):
-        if store.exists() and not overwrite:
+        if exists(store) and not overwrite:
             raise ExistingFileError(f"there is a store at {store} already")
     make_folder_of(store)
     with _beside(store, translated_errors(store)) as partial:
@@ -110,7 +111,7 @@ def restore(backup: Path, store: Path, *, overwrite: bool, progress: Progress) -
             # This may take seconds, so the store is still in its place meanwhile.
             _sync(partial)
             with _held_alone(store):
-                if not overwrite and store.exists():
+                if not overwrite and exists(store):
                     raise ExistingFileError(f"a store was created at {store} meanwhile")
                 return _replace(store, partial)
 
@@ -141,7 +142,7 @@ def _give_new_id(copy: Path) -> None:
 def _check_target(store: Path, target: Path, *, overwrite: bool) -> None:
     if target.is_dir():
         raise StoreError(f"{target} is a folder: name the file too")
-    if target.exists():
+    if exists(target):
         if target.samefile(store):
             raise StoreError(f"{target} is the store itself")
         if not overwrite:
@@ -224,7 +225,7 @@ def _openable(backup: Path, store: Path) -> Iterator[tuple[Path, str]]:
     """
     log = backup.with_name(f"{backup.name}-wal")
     with _backup_errors(backup):
-        has_log = log.exists()
+        has_log = exists(log)
     if not has_log:
         yield backup, "ro&immutable=1"
         return
@@ -258,7 +259,7 @@ def _held_alone(store: Path) -> Iterator[None]:
     Raises:
         StoreError: another process has it open.
     """
-    if not store.exists():
+    if not exists(store):
         yield
         return
     with store.open("r+b") as file:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from indexing.errors import StoreVersionError
+from indexing.paths import exists
 from indexing.store.sqlite.driver_errors import translated_errors
 from indexing.store.sqlite.migrations import MIGRATIONS, Migration
 from indexing.store.sqlite.migrations.version_2 import APPLICATION_ID
@@ -67,7 +68,7 @@ def ensure_schema(
 
 def find_schema_version(path: Path) -> int | None:
     """Read the schema version of a file without changing it; `None` if it has no tables."""
-    if not path.exists():
+    if not exists(path):
         return None
     with translated_errors(path):
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)

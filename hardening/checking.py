@@ -15,6 +15,8 @@ from hardening.raw_http import NoResponseError, RawConnection, Response
 
 # How often learning retries while the service is not warm yet.
 _TRIES = 100
+# How long a service may take to be right again.
+_PATIENCE_SECONDS = 60.0
 
 
 @dataclass
@@ -114,11 +116,11 @@ class ResponseChecker:
             finally:
                 over.set()
 
-    async def until_right(self, targets: Sequence[str], patience: float = 60.0) -> float:
+    async def until_right(self, targets: Sequence[str]) -> float:
         """Retry until all targets are answered right in one pass; return the seconds it took."""
         began = time.monotonic()
         connection = RawConnection(self.port)
-        while time.monotonic() - began < patience:
+        while time.monotonic() - began < _PATIENCE_SECONDS:
             responses = [await self.check(connection, target) for target in targets]
             if all(each is not None and each.status == HTTPStatus.OK for each in responses):
                 break

@@ -34,9 +34,9 @@ def median(seconds: Sequence[float]) -> float:
     return statistics.median(seconds) if seconds else 0.0
 
 
-def brief(text: str, length: int = 200) -> str:
-    """Return the end of a program's output, on one line."""
-    return " ".join(text.split())[-length:]
+def brief(text: str) -> str:
+    """Return the last 200 characters of a program's output, on one line."""
+    return " ".join(text.split())[-200:]
 
 
 def milliseconds(seconds: float) -> str:

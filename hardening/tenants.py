@@ -13,7 +13,7 @@ from hardening.bodies import HostileBody
 from hardening.harness import Harness, Running
 from hardening.raw_http import NoResponseError, RawConnection
 from hardening.seeding import Keys, SeededRepository, seed_store, warm
-from hardening.watcher import BASELINE_SECONDS, Watcher, watch
+from hardening.watcher import Watcher, watch
 from indexing.models.keys import Scope
 from indexing.store import open_store
 from tests.places import Place
@@ -105,7 +105,7 @@ async def make_tenants(
 
 @asynccontextmanager
 async def watched_tenants(
-    harness: Harness, place: Place, *, baseline: float = BASELINE_SECONDS, **settings: str
+    harness: Harness, place: Place, **settings: str
 ) -> AsyncIterator[Tenants]:
     """Run a service over an empty store that accepts uploads; watch it until the end."""
     watched, watched_key, sender, sender_key = await make_tenants(harness, place)
@@ -114,5 +114,5 @@ async def watched_tenants(
         await warm(running.port, watched, watched_key)
         await warm(running.port, sender, sender_key)
         target = watched.targets()["test"]
-        async with watch(running.port, target, watched_key, baseline=baseline) as watcher:
+        async with watch(running.port, target, watched_key) as watcher:
             yield Tenants(running, watched, watched_key, sender, sender_key, watcher)

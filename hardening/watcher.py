@@ -81,7 +81,7 @@ class Watcher:
                     break
         return waits
 
-    def report(self, what: str, *, remark: str = "") -> Finding:
+    def report(self, what: str) -> Finding:
         """Return one finding about all phases of attack, after the watch.
 
         The cause names the phases that took too long.
@@ -100,7 +100,7 @@ class Watcher:
             f"{self.describe_lag()}",
             f"longest under {milliseconds(LONGEST_WAIT)}, 0 failed; the lag is a metric",
             bool(waits.seconds) and not bad and bool(self.lag_after),
-            "; ".join([*causes, *self.failures[:2], *([remark] if remark else [])]),
+            "; ".join([*causes, *self.failures[:2]]),
         )
 
     def describe_lag(self) -> str:

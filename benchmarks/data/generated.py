@@ -91,12 +91,12 @@ def repositories_of(size: StoreSize) -> Iterator[tuple[RepositoryName, int]]:
         yield repository_elsewhere(number), tests
 
 
-def batches_of(repository: RepositoryName, tests: int, first: int = 0) -> Iterator[Batch]:
-    """Yield all executions of a repository, starting with its test number `first`.
+def batches_of(repository: RepositoryName, tests: int) -> Iterator[Batch]:
+    """Yield all executions of a repository.
 
     Tests of the measured repository have run once, twice or three times, those of others once.
     """
-    for start in range(first, tests, _BATCH):
+    for start in range(0, tests, _BATCH):
         numbers = range(start, min(start + _BATCH, tests))
         for attempt in range(3 if repository == MEASURED else 1):
             yield _batch_of(repository, [n for n in numbers if n % 3**attempt == 0], attempt)

@@ -48,9 +48,9 @@ def bar(x: float, y: float, width: float, height: float, colour: str) -> str:
     )
 
 
-def line(x1: float, y1: float, x2: float, y2: float, colour: str = "#cccccc") -> str:
-    """Draw a thin straight line."""
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
+def line(x1: float, y1: float, x2: float, y2: float) -> str:
+    """Draw a thin straight line in grey."""
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#cccccc"/>'
 
 
 def path(points: Sequence[tuple[float, float]], colour: str) -> str:

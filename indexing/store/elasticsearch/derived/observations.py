@@ -29,12 +29,7 @@ from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.marked_executions import short_id
-from indexing.store.elasticsearch.derived.observation_clauses import (
-    TIME,
-    Clause,
-    clauses_since,
-    requests_of,
-)
+from indexing.store.elasticsearch.derived.observation_clauses import TIME, clauses_since
 from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.pull_requests import pull_of
@@ -149,15 +144,14 @@ async def read_counted(
     cluster: Cluster, observed: ObservedBranch, counts: Mapping[str, int]
 ) -> ReadExecutions:
     """Return the executions of each test, in any order; `counts` has about how many there are."""
-    clauses = clauses_since(dict.fromkeys(counts))
-    return await _read(cluster, observed, clauses, is_short=sum(counts.values()) < _ROWS_A_PAGE)
+    return await _read(cluster, observed, counts, is_short=sum(counts.values()) < _ROWS_A_PAGE)
 
 
 async def read_all(
     cluster: Cluster, observed: ObservedBranch, tests: Collection[str]
 ) -> dict[str, list[OnBranch]]:
     """Return the executions of each test."""
-    read = await _read(cluster, observed, clauses_since(dict.fromkeys(tests)))
+    read = await _read(cluster, observed, tests)
     return await asyncio.to_thread(read.by_test, tests)
 
 
@@ -171,46 +165,42 @@ async def scan_verdicts(
 
     They have only the fields that verdicts need. Each page but the first is read within a turn.
     """
-    for request in requests_of(clauses_since(moments)):
-        body = {
-            "size": _VERDICTS_A_PAGE,
-            "query": observed.query({"bool": {"should": request}}),
-            "sort": _BY_TIME,
-            "_source": list(_FIELDS_OF_VERDICTS),
-        }
-        scanning = scan(
-            cluster.connection,
-            cluster.layout.executions,
-            body,
-            routing=observed.routing,
-            take_turn=take_turn,
-        )
-        async with aclosing(scanning) as pages:
-            async for hits in pages:
-                runs = {hit["_source"]["run"] for hit in hits}
-                yield ReadExecutions(hits, await find_failed(cluster, observed.routing, runs))
+    body = {
+        "size": _VERDICTS_A_PAGE,
+        "query": observed.query({"bool": {"should": clauses_since(moments)}}),
+        "sort": _BY_TIME,
+        "_source": list(_FIELDS_OF_VERDICTS),
+    }
+    scanning = scan(
+        cluster.connection,
+        cluster.layout.executions,
+        body,
+        routing=observed.routing,
+        take_turn=take_turn,
+    )
+    async with aclosing(scanning) as pages:
+        async for hits in pages:
+            runs = {hit["_source"]["run"] for hit in hits}
+            yield ReadExecutions(hits, await find_failed(cluster, observed.routing, runs))
 
 
 async def _read(
-    cluster: Cluster,
-    observed: ObservedBranch,
-    clauses: Iterable[Clause],
-    *,
-    is_short: bool = False,
+    cluster: Cluster, observed: ObservedBranch, tests: Collection[str], *, is_short: bool = False
 ) -> ReadExecutions:
-    """Return all executions that match any of the clauses.
+    """Return all executions of these tests.
 
     With `is_short`, they are likely to fit into one page, which is then read without sorting.
     """
+    if not tests:
+        return ReadExecutions((), ())
     found: list[Hit] = []
-    for request in requests_of(clauses):
-        body = {
-            "size": _ROWS_A_PAGE,
-            "query": observed.query({"bool": {"should": request}}),
-            "_source": list(_FIELDS),
-        }
-        async for hits in _list_pages(cluster, observed.routing, body, is_short=is_short):
-            found += hits
+    body = {
+        "size": _ROWS_A_PAGE,
+        "query": observed.query({"terms": {"test_id": list(tests)}}),
+        "_source": list(_FIELDS),
+    }
+    async for hits in _list_pages(cluster, observed.routing, body, is_short=is_short):
+        found += hits
     runs = {hit["_source"]["run"] for hit in found}
     return ReadExecutions(found, await find_failed(cluster, observed.routing, runs))
 

@@ -205,12 +205,13 @@ def _lines(base: str, key: str, quarantine_id: str, since: datetime | None) -> l
     """
     received_from = "" if since is None else f"received_from={quote(format_timestamp(since))}&"
     test_id = derive_test_id(_TESTS, _QUARANTINED)
+    tests = f"{base}/v1/ci/{_TESTS.owner}/repositories/{_TESTS.name}"
     urls = {
         "the newest events": f"{base}/v1/repos/{_EVENTS}/logs?{received_from}per_page=3",
-        "tests by name": f"{_in_ci(base, _TESTS)}/search/tests?test_name=*Pair*e3b*&per_page=3",
-        "one test": f"{_in_ci(base, _TESTS)}/tests/{test_id}",
-        "quarantined tests": f"{_in_ci(base, _TESTS)}/quarantines",
-        "one quarantine": f"{_in_ci(base, _TESTS)}/quarantines/{quarantine_id}",
+        "tests by name": f"{tests}/search/tests?test_name=*Pair*e3b*&per_page=3",
+        "one test": f"{tests}/tests/{test_id}",
+        "quarantined tests": f"{tests}/quarantines",
+        "one quarantine": f"{tests}/quarantines/{quarantine_id}",
     }
     about = (
         f"A key that reads the repositories of {OWNER}, and quarantines tests there, for 30 days:"
@@ -237,7 +238,3 @@ def _local_host(bind: str) -> str:
     if bind in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return "127.0.0.1"
     return f"[{bind}]" if ":" in bind else bind
-
-
-def _in_ci(base: str, repository: RepositoryName) -> str:
-    return f"{base}/v1/ci/{repository.owner}/repositories/{repository.name}"

@@ -9,7 +9,6 @@ import click
 
 from indexing.clocks import utc_now
 from indexing.models.keys import ApplicationKey, Scope
-from indexing.store.interface import Store
 from service.auth.api_keys import make_key, make_key_id
 from service.cli.output import format_moment, print_table, warn_if_past
 from service.cli.parameters import MOMENT, OWNER, REPOSITORY_ALONE, STORED_NAME
@@ -85,11 +84,7 @@ def list_keys() -> None:
 @click.argument("key_id", metavar="ID")
 def revoke(key_id: str) -> None:
     """Revoke a key; it stops working everywhere within 60 seconds."""
-
-    async def end(store: Store) -> bool:
-        return await store.revoke_key(key_id, utc_now())
-
-    if not with_existing_store(end):
+    if not with_existing_store(lambda store: store.revoke_key(key_id, utc_now())):
         raise click.ClickException(f"no such key: {key_id}")
     click.echo(f"revoked {key_id}", err=True)
 

@@ -90,7 +90,7 @@ def decide(
     elif not results.count:
         reason = "no test result was found"
     elif blocking:
-        reason = f"{_are(len(blocking), 'failed test')} not quarantined"
+        reason = f"{_failed_tests_are(len(blocking))} not quarantined"
     elif test_exit_code and not excused:
         reason = f"the test command exited with {test_exit_code}, and no test failed"
     elif test_exit_code and not _says_failed(test_exit_code, failure_exit_codes, results.failed):
@@ -98,7 +98,7 @@ def decide(
             f"the test command exited with {test_exit_code}, which does not say that tests failed"
         )
     elif excused:
-        return Decision(0, f"{_are(len(excused), 'failed test')} quarantined", (), excused)
+        return Decision(0, f"{_failed_tests_are(len(excused))} quarantined", (), excused)
     else:
         return Decision(0, "no test failed")
     return Decision(1, reason, blocking, excused)
@@ -123,5 +123,5 @@ def _says_failed(exit_code: int, known: Collection[int], failed: int) -> bool:
     return not ended_badly or exit_code == failed
 
 
-def _are(number: int, noun: str) -> str:
-    return f"1 {noun} is" if number == 1 else f"{number:,} {noun}s are"
+def _failed_tests_are(number: int) -> str:
+    return "1 failed test is" if number == 1 else f"{number:,} failed tests are"

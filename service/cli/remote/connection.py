@@ -21,9 +21,7 @@ T = TypeVar("T")
 _INVISIBLE: Final = "not visible to this key"
 
 
-def with_service(
-    work: Callable[[AsyncClient], Awaitable[T]], options: Mapping[str, str] | None = None
-) -> T:
+def with_service(work: Callable[[AsyncClient], Awaitable[T]], options: Mapping[str, str]) -> T:
     """Run `work` with a client of the service at MERGEWATCH_URL.
 
     `options` maps parameters of the API to the options of the command, for error messages.
@@ -48,7 +46,7 @@ def with_service(
     try:
         return asyncio.run(run())
     except ProblemError as problem:
-        raise _explain(problem, options or {}) from None
+        raise _explain(problem, options) from None
     except ClientError as error:
         raise click.ClickException(visible(str(error))) from None
     except KeyboardInterrupt:

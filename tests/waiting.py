@@ -11,3 +11,9 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not holds():  # noqa: ASYNC110 - the state has no event
             await asyncio.sleep(0.01)
+
+
+async def let_run() -> None:
+    """Let other tasks run for a few iterations of the event loop."""
+    for _ in range(5):
+        await asyncio.sleep(0)

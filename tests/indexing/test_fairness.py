@@ -9,11 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from indexing.fairness import FairSemaphore, acquire_within
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
+from tests.waiting import let_run
 
 
 async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
@@ -26,9 +22,9 @@ async def test_a_flood_and_a_later_tenant_are_served_round_robin() -> None:
             order.append(tenant)
 
     tasks = [asyncio.create_task(work("flood")) for _ in range(20)]
-    await settle()
+    await let_run()
     tasks += [asyncio.create_task(work(tenant)) for tenant in ("quiet", "quiet", "other")]
-    await settle()
+    await let_run()
     held.set()
     await asyncio.gather(*tasks)
     # The first had a slot before the others arrived; the second was already waiting.
@@ -44,7 +40,7 @@ async def test_one_tenant_is_served_in_the_order_of_its_calls() -> None:
 
     async with slots.slot("other"):
         tasks = [asyncio.create_task(work(number)) for number in range(4)]
-        await settle()
+        await let_run()
     await asyncio.gather(*tasks)
     assert order == [0, 1, 2, 3]
 
@@ -61,9 +57,9 @@ async def test_a_tenant_with_its_whole_share_holds_up_no_other() -> None:
     async with slots.slot("flood"):
         async with slots.slot("other"):
             tasks = [asyncio.create_task(work(tenant)) for tenant in ("flood", "quiet")]
-            await settle()
+            await let_run()
             assert not entered.is_set()
-        await settle()
+        await let_run()
         assert entered.is_set()
     await asyncio.gather(*tasks)
 
@@ -84,10 +80,10 @@ async def test_one_tenant_has_no_more_than_its_share() -> None:
             await held.wait()
 
     tasks = [asyncio.create_task(work("flood")) for _ in range(5)]
-    await settle()
+    await let_run()
     assert inside == ["flood"] * 2
     tasks += [asyncio.create_task(work(tenant)) for tenant in ("a", "b", "c")]
-    await settle()
+    await let_run()
     assert inside == ["flood"] * 2 + ["a", "b"]
     held.set()
     await asyncio.gather(*tasks)
@@ -132,7 +128,7 @@ async def test_a_slot_that_comes_as_its_waiter_goes_away_is_not_lost() -> None:
 
     async with slots.slot("two"):
         waiter = asyncio.create_task(work())
-        await settle()
+        await let_run()
     # The slot already belongs to the waiter, though it has not run yet.
     waiter.cancel()
     await asyncio.gather(waiter, return_exceptions=True)
@@ -150,7 +146,7 @@ async def test_a_cancelled_waiter_is_passed_over() -> None:
 
     async with slots.slot("two"):
         first, second = asyncio.create_task(work()), asyncio.create_task(work())
-        await settle()
+        await let_run()
         first.cancel()
     await second
     assert entered.is_set()

@@ -9,6 +9,7 @@ import pytest
 from indexing.errors import StoreUnavailableError
 from service.cache import session
 from service.cache.session import SingleFlight
+from tests.waiting import let_run
 
 
 class Reading:
@@ -31,11 +32,6 @@ class Reading:
         return self.begun
 
 
-async def iterations() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
 @pytest.fixture
 async def reading() -> Reading:
     return Reading()
@@ -44,7 +40,7 @@ async def reading() -> Reading:
 async def test_concurrent_requests_share_one_read(reading: Reading) -> None:
     single_flight = SingleFlight()
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(500)]
-    await iterations()
+    await let_run()
     reading.go.set()
     assert await asyncio.gather(*asked) == [1] * 500
     assert await single_flight.share("a", reading) == 2
@@ -60,9 +56,9 @@ async def test_different_names_are_read_separately(reading: Reading) -> None:
 async def test_cancelling_one_waiter_does_not_fail_the_others(reading: Reading) -> None:
     single_flight = SingleFlight()
     first, second = (asyncio.create_task(single_flight.share("a", reading)) for _ in range(2))
-    await iterations()
+    await let_run()
     first.cancel()
-    await iterations()
+    await let_run()
     reading.go.set()
     assert await second == 1
     assert first.cancelled()
@@ -73,7 +69,7 @@ async def test_cancelling_a_waiter_as_the_read_ends_does_not_fail_the_others(
 ) -> None:
     single_flight = SingleFlight()
     first, second = (asyncio.create_task(single_flight.share("a", reading)) for _ in range(2))
-    await iterations()
+    await let_run()
     reading.go.set()
     await asyncio.sleep(0)
     # The read has ended, and no waiter has resumed.
@@ -97,9 +93,9 @@ async def test_a_read_that_fails_once_all_waiters_are_cancelled_leaves_nothing_b
             raise ValueError("no") from None
 
     asked = asyncio.create_task(single_flight.share("a", fail_late))
-    await iterations()
+    await let_run()
     asked.cancel()
-    await iterations()
+    await let_run()
     assert asked.cancelled()
     reading.go.set()
     assert await single_flight.share("a", reading) == 2
@@ -115,12 +111,12 @@ async def test_a_read_that_ran_out_of_the_time_of_its_own_request_fails_no_later
         raise StoreUnavailableError("the time of the first request is over")
 
     first = asyncio.create_task(single_flight.share("a", take_too_long))
-    await iterations()
+    await let_run()
     together = asyncio.create_task(single_flight.share("a", reading))
-    await iterations()
+    await let_run()
     monkeypatch.setattr(session, "_EARLIER_SECONDS", -1.0)
     others = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
-    await iterations()
+    await let_run()
     reading.go.set()
     for failed in (first, together):
         with pytest.raises(StoreUnavailableError):
@@ -132,11 +128,11 @@ async def test_a_read_that_ran_out_of_the_time_of_its_own_request_fails_no_later
 async def test_a_read_without_waiters_is_cancelled(reading: Reading) -> None:
     single_flight = SingleFlight()
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
-    await iterations()
+    await let_run()
     for task in asked:
         task.cancel()
     later = asyncio.create_task(single_flight.share("a", reading))
-    await iterations()
+    await let_run()
     assert (reading.begun, reading.ended) == (2, 1)
     reading.go.set()
     assert await later == 2
@@ -146,7 +142,7 @@ async def test_a_failure_reaches_all_waiters_and_is_not_cached(reading: Reading)
     single_flight = SingleFlight()
     reading.error = ValueError("no")
     asked = [asyncio.create_task(single_flight.share("a", reading)) for _ in range(3)]
-    await iterations()
+    await let_run()
     reading.go.set()
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [ValueError] * 3
@@ -159,11 +155,11 @@ async def test_requests_during_a_read_share_the_read_after_it(
 ) -> None:
     single_flight = SingleFlight()
     first = asyncio.create_task(single_flight.share("a", reading, lambda _: False))
-    await iterations()
+    await let_run()
     later = [
         asyncio.create_task(single_flight.share("a", reading, lambda _: False)) for _ in range(500)
     ]
-    await iterations()
+    await let_run()
     assert reading.begun == 1
     reading.go.set()
     assert await first == 1

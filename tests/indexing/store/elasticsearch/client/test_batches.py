@@ -9,6 +9,7 @@ import pytest
 
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.store.elasticsearch.client.batches import Batches
+from tests.waiting import let_run
 
 # Longer than any test takes.
 NEVER = 60.0
@@ -33,11 +34,6 @@ class Doubling:
         if self.failure is not None:
             raise self.failure
         return [StoreError(f"{n} is refused") if n < 0 else 2 * n for n in numbers]
-
-
-async def let_run() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def start(

@@ -10,6 +10,7 @@ import pytest
 from indexing.errors import StoreError, StoreUnavailableError
 from indexing.fairness import current_tenant
 from indexing.store.elasticsearch.client.rounds import Rounds
+from tests.waiting import let_run
 
 
 class Rising:
@@ -26,11 +27,6 @@ class Rising:
         if self.failure is not None:
             raise self.failure
         return [StoreError(f"{n} is refused") if n < 0 else n + 1 for n in numbers]
-
-
-async def let_run() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def start(rounds: Rounds[int, int], *numbers: int) -> list[asyncio.Task[int]]:

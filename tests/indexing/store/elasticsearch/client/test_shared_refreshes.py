@@ -9,11 +9,7 @@ import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
-
-
-async def let_run() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
+from tests.waiting import let_run
 
 
 class Node:

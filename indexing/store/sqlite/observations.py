@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -133,7 +133,9 @@ def read_on_branch(
         " WHERE e.identity IN (SELECT id FROM identities WHERE test = ?) AND e.branch = ?",
         (test, branch),
     )
-    return _observations_of(rows)
+    # Equal metadata and pull requests are shared to save memory.
+    metadata, pulls = _Metadata(), _Pulls()
+    return [_observe_joined(row, metadata, pulls) for row in rows]
 
 
 def read_unmerged(
@@ -145,12 +147,6 @@ def read_unmerged(
     for test, identity, branch_row, branch, *columns in connection.execute(_UNMERGED, (given,)):
         observation = _observe_joined(columns, metadata, pulls)
         yield test, OnBranch(observation, identity, branch_row, branch)
-
-
-def _observations_of(rows: Iterable[Sequence[Any]]) -> list[Observation]:
-    """Return the observations; equal metadata and pull requests are shared to save memory."""
-    metadata, pulls = _Metadata(), _Pulls()
-    return [_observe_joined(row, metadata, pulls) for row in rows]
 
 
 def _observe_joined(columns: Sequence[Any], metadata: _Metadata, pulls: _Pulls) -> Observation:

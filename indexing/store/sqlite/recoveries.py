@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from indexing.health.recovery import (
@@ -54,8 +54,10 @@ def update_recovery(
     Of a quarantine that retention has reached, verdicts that passed are gone, so they are kept.
     """
     unknown = [each for each in quarantines if new is None or each.recovery is None]
-    of_new = {} if new is None or len(unknown) == len(quarantines) else _collect(new)
+    of_new: Mapping[str, BranchEvidence] = {}
     of_all: Mapping[str, BranchEvidence] = {}
+    if new is not None and len(unknown) < len(quarantines):
+        of_new = collect_evidence((each.branch, each.observation) for each in new)
     pruned_before = None
     if unknown:
         pruned_before = read_pruned_before(connection)
@@ -83,7 +85,3 @@ def _read_verdicts(connection: sqlite3.Connection, test: int, since: int) -> Ite
     """
     for branch, *verdict, passed_at, failed_at in connection.execute(_VERDICTS, (test, since)):
         yield VerdictTimes(branch, tuple(verdict), passed_at, failed_at)
-
-
-def _collect(seen: Iterable[OnBranch]) -> dict[str, BranchEvidence]:
-    return collect_evidence((each.branch, each.observation) for each in seen)

@@ -21,7 +21,6 @@ from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.timestamps import DAY_MICROSECONDS
 
 _DAY: Final = DAY_MICROSECONDS
-_NUMBERS: Final = {each: CONCLUSION_NUMBERS[each] for each in Conclusion}
 # `duration_of` in SQL: SQLite rounds halves up, Python rounds them to even.
 _MICROSECONDS: Final = "e.duration * 1000000"
 _ROUNDED: Final = f"round({_MICROSECONDS})"
@@ -31,9 +30,9 @@ _DURATION: Final = f"{_ROUNDED} - ({_ROUNDED} - {_MICROSECONDS} = 0.5 AND {_ROUN
 _COUNTED: Final = (
     f"SELECT r.repository_id, r.branch,"
     f" (e.finished_at - ((e.finished_at % {_DAY} + {_DAY}) % {_DAY})) / {_DAY} AS day, r.id,"
-    f" count(*) FILTER (WHERE e.conclusion = {_NUMBERS[Conclusion.PASSED]}),"
-    f" count(*) FILTER (WHERE e.conclusion = {_NUMBERS[Conclusion.FAILED]}),"
-    f" count(*) FILTER (WHERE e.conclusion = {_NUMBERS[Conclusion.SKIPPED]}),"
+    f" count(*) FILTER (WHERE e.conclusion = {CONCLUSION_NUMBERS[Conclusion.PASSED]}),"
+    f" count(*) FILTER (WHERE e.conclusion = {CONCLUSION_NUMBERS[Conclusion.FAILED]}),"
+    f" count(*) FILTER (WHERE e.conclusion = {CONCLUSION_NUMBERS[Conclusion.SKIPPED]}),"
     f" count(e.duration) FILTER (WHERE e.duration BETWEEN 0 AND {MAX_DURATION}),"
     f" total({_DURATION})"
     f" FILTER (WHERE e.duration BETWEEN 0 AND {MAX_DURATION})"

@@ -177,13 +177,9 @@ class PageContext:
 
     def go_to(self, path: str) -> web.Response:
         """Redirect the browser to another page, which it requests by GET."""
-        headers = {"Location": path, "Cache-Control": "no-store"}
-        if self.is_fragment:
-            # htmx would follow a redirect itself, and insert the page into a part of this one.
-            return web.Response(
-                status=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"}
-            )
-        return web.Response(status=303, headers=headers)
+        # htmx would follow a redirect itself, and insert the page into a part of this one.
+        status, field = (204, "HX-Redirect") if self.is_fragment else (303, "Location")
+        return web.Response(status=status, headers={field: path, "Cache-Control": "no-store"})
 
 
 def sessions_unavailable() -> Problem:

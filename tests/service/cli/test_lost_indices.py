@@ -42,17 +42,20 @@ async def read_rows(store: Store) -> Sequence[object]:
     return [*page.rows, *details]
 
 
-@pytest.mark.parametrize("index", ["runs", "identities-1"])
-def test_a_deleted_index_is_created_again_and_a_rebuild_fills_it(
-    settings: Mapping[str, str],
-    command: Command,
-    elasticsearch_place: ElasticsearchPlace,
-    index: str,
-) -> None:
+@pytest.fixture
+def before(settings: Mapping[str, str]) -> Sequence[object]:
+    """What is read of two stored tests."""
     assert settings
     with_store(lambda store: load_names(store, ["one", "two"]))
-    before = with_store(read_rows)
-    assert len(before) == 4
+    rows = with_store(read_rows)
+    assert len(rows) == 4
+    return rows
+
+
+@pytest.mark.parametrize("index", ["runs", "identities-1"])
+def test_a_deleted_index_is_created_again_and_a_rebuild_fills_it(
+    before: Sequence[object], command: Command, elasticsearch_place: ElasticsearchPlace, index: str
+) -> None:
     name = f"{elasticsearch_place.prefix}-{index}"
     ask(elasticsearch_place, "DELETE", f"/{name}")
     assert "index_not_found" in command("index", "rebuild", code=1).stderr
@@ -75,11 +78,8 @@ def test_the_index_of_tests_is_not_created_empty(
 
 
 def test_a_search_index_without_its_name_gets_it_back(
-    settings: Mapping[str, str], command: Command, elasticsearch_place: ElasticsearchPlace
+    before: Sequence[object], command: Command, elasticsearch_place: ElasticsearchPlace
 ) -> None:
-    assert settings
-    with_store(lambda store: load_names(store, ["one", "two"]))
-    before = with_store(read_rows)
     alias = f"{elasticsearch_place.prefix}-identities"
     removal = {"remove": {"index": f"{alias}-1", "alias": alias}}
     ask(elasticsearch_place, "POST", "/_aliases", {"actions": [removal]})
@@ -88,12 +88,9 @@ def test_a_search_index_without_its_name_gets_it_back(
 
 
 def test_a_search_index_of_an_earlier_version_gets_its_name_back_before_the_upgrade(
-    settings: Mapping[str, str], command: Command, elasticsearch_place: ElasticsearchPlace
+    before: Sequence[object], command: Command, elasticsearch_place: ElasticsearchPlace
 ) -> None:
     # As after a restore of an old snapshot under another prefix.
-    assert settings
-    with_store(lambda store: load_names(store, ["one", "two"]))
-    before = with_store(read_rows)
     alias = f"{elasticsearch_place.prefix}-identities"
     removal = {"remove": {"index": f"{alias}-1", "alias": alias}}
     ask(elasticsearch_place, "POST", "/_aliases", {"actions": [removal]})
@@ -105,12 +102,9 @@ def test_a_search_index_of_an_earlier_version_gets_its_name_back_before_the_upgr
 
 
 def test_of_several_search_indices_with_the_name_readers_use_the_one_that_is_complete(
-    settings: Mapping[str, str], command: Command, elasticsearch_place: ElasticsearchPlace
+    before: Sequence[object], command: Command, elasticsearch_place: ElasticsearchPlace
 ) -> None:
     # As after a restore of a snapshot that was made during a rebuild.
-    assert settings
-    with_store(lambda store: load_names(store, ["one", "two"]))
-    before = with_store(read_rows)
     name = f"{elasticsearch_place.prefix}-identities"
     ask(elasticsearch_place, "PUT", f"/{name}-killed")
     alias = {"add": {"index": f"{name}-*", "alias": name}}

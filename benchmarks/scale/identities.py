@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 import orjson
 
+from benchmarks.data.generated import Batch
 from indexing.identifiers import derive_identity_id, derive_junit_execution_id
 from indexing.models.events import EventKey, Outcome, StoredEvent
 from indexing.models.executions import Conclusion, Execution, Run
@@ -30,15 +30,6 @@ _FINISHED_AT: Final = datetime(2026, 10, 1, 6, tzinfo=UTC)
 _RECEIVED_FROM: Final = to_microseconds(datetime(2026, 10, 1, tzinfo=UTC))
 _VERBS: Final = ("parse", "render", "merge", "fetch", "build", "cache", "verify", "resolve")
 _NOUNS: Final = ("header", "window", "queue", "branch", "report", "cursor", "token", "matrix")
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Executions of one run, the input of a writer."""
-
-    repository: RepositoryName
-    run: Run
-    executions: tuple[Execution, ...]
 
 
 def sizes_of(identities: int) -> dict[RepositoryName, int]:

@@ -19,11 +19,10 @@ from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.observation_clauses import TIME
-from indexing.store.elasticsearch.listed_executions import FIELDS, row_of
+from indexing.store.elasticsearch.listed_executions import FIELDS, ORDER, row_of
 from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import from_microseconds
 
-_ORDER: Final = ("finished_at", "execution_id")
 _GROUPS_A_PAGE: Final = 2_000
 
 
@@ -102,7 +101,7 @@ async def _read_newest_of_each(
     body = {
         "size": len(failures),
         "query": await _query_of(cluster, query, clause),
-        "sort": [{field: "desc"} for field in _ORDER],
+        "sort": [{field: "desc"} for field in ORDER],
         "collapse": {"field": "failure_id"},
         "track_total_hits": False,
         "_source": ["failure_id", "failure_type", "failure_message"],
@@ -120,7 +119,7 @@ async def _read_newest(
     body = {
         "size": limit,
         "query": await _query_of(cluster, query, clause),
-        "sort": [{field: "desc"} for field in _ORDER],
+        "sort": [{field: "desc"} for field in ORDER],
         "track_total_hits": False,
         "_source": [*FIELDS, "failure_type", "failure_message", "failure_trace"],
     }

@@ -29,6 +29,7 @@ _KEPT_OPEN: Final = "5m"
 _DONE: Final = "acknowledged"
 _LOGGED_EVERY: Final = 100_000
 
+# Converts a document of one version into the next version.
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 _log = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ new fields too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from indexing.errors import StoreError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
@@ -26,14 +26,11 @@ from indexing.store.elasticsearch.indices.control import Control, read_layout_ve
 from indexing.store.elasticsearch.indices.creation import create_missing
 from indexing.store.elasticsearch.indices.event_fields import fill_outcomes
 from indexing.store.elasticsearch.indices.existing import list_indices
-from indexing.store.elasticsearch.indices.generations import copy_index, drop_leftovers
+from indexing.store.elasticsearch.indices.generations import Change, copy_index, drop_leftovers
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION, Layout
 from indexing.store.elasticsearch.indices.repository_fields import fill_names
 from indexing.store.elasticsearch.indices.templates import ensure_templates
 from indexing.store.elasticsearch.indices.upgrade_lease import hold_lease
-
-# Converts a document of one version into the next version.
-Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 # By target version: the fixed indices to copy, by kind, each with its change.
 COPIES: Final[dict[int, dict[str, Change]]] = {}

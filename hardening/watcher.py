@@ -51,7 +51,6 @@ class Waits:
 class Watcher:
     """The phases of one watch; the samples are available when the watch is over."""
 
-    port: int
     samples: list[tuple[float, float, bool]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     lag_before: dict[str, float] = field(default_factory=dict)
@@ -134,7 +133,7 @@ async def watch(
     )
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("both pipes were requested")
-    watcher = Watcher(port)
+    watcher = Watcher()
     try:
         await process.stdout.readline()
         async with watcher.during(_BASELINE):

@@ -17,8 +17,6 @@ BADNESS: Final = {
 
 # The number of tests by badness from 0 up, then the executions and failed executions.
 Counts = list[int]
-_EXECUTIONS: Final = len(BADNESS)
-_FAILED: Final = _EXECUTIONS + 1
 
 # The path at the start of a test name, such as that of a Go package or a JavaScript file.
 _PATH_OF_NAME: Final = re.compile(r"/?(?:[\w.@+-]++/)+")

@@ -72,10 +72,6 @@ class DailyRollup(NamedTuple):
     last_at: int = 0
     health: str = HealthStatus.UNKNOWN.value
 
-    @property
-    def executions(self) -> int:
-        return self.passed + self.failed + self.skipped
-
 
 class Verdicts(Protocol):
     """The verdicts that began on one day: of a `DailyRollup` or an `OpenDay`."""

@@ -60,7 +60,6 @@ Sleep = Callable[[float], Awaitable[object]]
 class Response:
     """A successful response."""
 
-    status: int
     content_type: str
     link: str
     body: bytes
@@ -229,7 +228,7 @@ class Transport:
                     raise ForeignServiceError(f"{self.url} sent a response of more than {most}")
                 # Links that are too long for one field come in several.
                 link = ", ".join(response.headers.getall("Link", ()))
-                return Response(response.status, response.content_type, link, content)
+                return Response(response.content_type, link, content)
         except _LOST_RESPONSE:
             raise
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:

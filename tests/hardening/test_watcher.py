@@ -117,7 +117,6 @@ def test_every_wait_of_an_attack_is_short_and_right(
     seconds: float, is_right: bool, lag: dict[str, float], holds: bool
 ) -> None:
     watcher = Watcher(
-        port=1,
         samples=[(0.0, 5.0, False), (10.0, 0.001, True), (19.95, seconds, is_right)],
         lag_after=lag,
         phases=[("baseline", 0.0, 5.0), ("attack", 10.0, 20.0)],

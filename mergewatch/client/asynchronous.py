@@ -262,7 +262,7 @@ class AsyncClient:
             body=encode_body(wanted),
             headers={"Content-Type": "application/json"},
         )
-        return cast("AddedQuarantine", self._read(response, "id"))
+        return cast("AddedQuarantine", self._parse(response.body, "id"))
 
     async def remove_quarantine(self, repository: str, quarantine_id: UUID | str) -> None:
         """End a quarantine."""
@@ -283,7 +283,7 @@ class AsyncClient:
     async def send_events(self, repository: str, lines: bytes) -> EventIntake:
         """Send events of the repository as NDJSON. Sending the same events again is idempotent."""
         response = await self._send_packed(events_path(repository), lines, _ROWS_TYPE)
-        return cast("EventIntake", self._read(response, "read"))
+        return cast("EventIntake", self._parse(response.body, "read"))
 
     async def send_traces(self, repository: str, request: bytes) -> bytes:
         """Send an OTLP `ExportTraceServiceRequest` in protobuf; return the response message.
@@ -376,10 +376,7 @@ class AsyncClient:
             query = following
 
     async def _get(self, path: str, field: str, query: str = "") -> Mapping[str, Any]:
-        return self._read(await self._transport.send("GET", path, query=query), field)
-
-    def _read(self, response: Response, field: str) -> Mapping[str, Any]:
-        """Read an object; `field` is one that it has in every release of the service."""
+        response = await self._transport.send("GET", path, query=query)
         return self._parse(response.body, field)
 
     def _read_rows(self, response: Response, field: str) -> list[Any]:
@@ -389,6 +386,7 @@ class AsyncClient:
             raise self._foreign() from None
 
     def _parse(self, text: bytes, field: str | None = None) -> Mapping[str, Any]:
+        """Parse an object; `field` is one that it has in every release of the service."""
         try:
             return parse_object(text, field)
         except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from datetime import datetime
 
 from indexing.models.repositories import Repository, RepositoryChange
@@ -47,19 +48,5 @@ async def set_repository(
 
 
 def _changed(before: Repository, change: RepositoryChange) -> Repository:
-    return Repository(
-        before.name,
-        before.default_branch if change.default_branch is None else change.default_branch,
-        flaky_detection=_either(change.flaky_detection, before.flaky_detection),
-        auto_quarantine=_either(change.auto_quarantine, before.auto_quarantine),
-        ignore_broken_on_default_branch=_either(
-            change.ignore_broken_on_default_branch, before.ignore_broken_on_default_branch
-        ),
-        quarantine_after=(
-            before.quarantine_after if change.quarantine_after is None else change.quarantine_after
-        ),
-    )
-
-
-def _either(asked: bool | None, before: bool) -> bool:  # noqa: FBT001 - two states of one switch
-    return before if asked is None else asked
+    new = {name: value for name, value in asdict(change).items() if value is not None}
+    return replace(before, **new)

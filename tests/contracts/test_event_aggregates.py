@@ -14,7 +14,7 @@ from indexing.models.event_aggregates import choose_bars
 from indexing.models.events import EventQuery, Outcome, StoredEvent
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch import (
-    event_counts,
+    event_query,
     event_tables,
     event_top_values,
     event_whole_days,
@@ -71,8 +71,7 @@ known: list[StoredEvent] = []
 
 def limit_values(monkeypatch: pytest.MonkeyPatch, most: int, of_a_shard: int, a_page: int) -> None:
     """Let Elasticsearch add up and merge fewer values of a facet than it does."""
-    for module in (event_counts, event_whole_days):
-        monkeypatch.setattr(module, "MOST_VALUES", most)
+    monkeypatch.setattr(event_query, "_MOST_VALUES", most)
     monkeypatch.setattr(event_top_values, "_OF_A_SHARD", of_a_shard)
     monkeypatch.setattr(event_top_values, "_A_PAGE", a_page)
 

@@ -25,12 +25,7 @@ from indexing.models.event_aggregates import Bars, EventAggregate, rank
 from indexing.models.events import EventQuery
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_query import (
-    MOST_VALUES,
-    count_facets,
-    make_query,
-    slices_of,
-)
+from indexing.store.elasticsearch.event_query import count_facets, make_query, slices_of
 from indexing.store.elasticsearch.event_sums import EventSums
 from indexing.store.elasticsearch.event_top_values import count_top_values
 from indexing.store.elasticsearch.event_whole_days import RememberedDays, count_whole_hours
@@ -127,7 +122,7 @@ async def _add_rows(
     searches = [
         Search(
             slices_of(cluster.layout, query),
-            count_facets(make_query(query, retention), sums.size, MOST_VALUES, sums.fields),
+            count_facets(make_query(query, retention), sums.size, sums.fields),
             routing_of(query.repository),
         )
         for query in queries

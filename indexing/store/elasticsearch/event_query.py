@@ -18,7 +18,7 @@ from indexing.timestamps import to_microseconds
 TIME: Final = "received_at"
 FACETS: Final = ("type", "outcome", "trigger", "pull_request")
 # The values of a facet in one answer. Facets with more are not added up.
-MOST_VALUES: Final = 10_000
+_MOST_VALUES: Final = 10_000
 _BARS: Final = "bars"
 
 
@@ -96,12 +96,13 @@ def count_bars(matching: Mapping[str, Any], size: int) -> dict[str, Any]:
 
 
 def count_facets(
-    matching: Mapping[str, Any], size: int, values: int, fields: Sequence[str] = FACETS
+    matching: Mapping[str, Any], size: int, fields: Sequence[str] = FACETS
 ) -> dict[str, Any]:
-    """Return the search of `count_bars` that also counts up to `values` values of each field."""
+    """Return the search of `count_bars` that also counts the values of each field."""
     body = count_bars(matching, size)
     body["aggs"] |= {
-        name: {"terms": {"field": name, "size": values, "shard_size": values}} for name in fields
+        name: {"terms": {"field": name, "size": _MOST_VALUES, "shard_size": _MOST_VALUES}}
+        for name in fields
     }
     return body
 

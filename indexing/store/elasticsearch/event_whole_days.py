@@ -24,7 +24,6 @@ from indexing.store.elasticsearch.event_days import (
     read_current,
 )
 from indexing.store.elasticsearch.event_query import (
-    MOST_VALUES,
     count_facets,
     every_of,
     make_query,
@@ -150,7 +149,7 @@ async def _add_up(query: EventQuery, tables: Sequence[DayTable], size: int) -> E
 
 async def _count(cluster: Cluster, query: EventQuery, retention: Retention, size: int) -> EventSums:
     """Count the matching events one by one."""
-    body = count_facets(make_query(query, retention), size, MOST_VALUES)
+    body = count_facets(make_query(query, retention), size)
     search = replace(count_search(cluster, query, retention), body=body)
     # It may take longer than one of several nodes has otherwise.
     (answer,) = await cluster.connection.search_many([search], timeouts=READING)

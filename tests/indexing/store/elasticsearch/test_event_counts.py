@@ -10,7 +10,7 @@ import pytest
 from indexing.errors import StoreUnavailableError
 from indexing.models.event_aggregates import EventAggregate, choose_bars
 from indexing.models.events import EventQuery
-from indexing.store.elasticsearch import event_counts, event_top_values
+from indexing.store.elasticsearch import event_query, event_top_values
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import NOON, WIDGETS, after, make_event
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of
@@ -47,7 +47,7 @@ async def test_whole_bars_are_counted_once_while_the_range_moves_within_a_bar(
 async def test_a_facet_with_more_values_than_an_answer_has_is_exact(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_counts, "MOST_VALUES", 3)
+    monkeypatch.setattr(event_query, "_MOST_VALUES", 3)
     await store.ensure_repository(WIDGETS)
     pulls = [1, 2, 3, 4, 5, 6, 7, 7, 6, 7, 5, 4]
     events = [make_event(n, after(hours=2 * n), pull_request=p) for n, p in enumerate(pulls)]
@@ -61,7 +61,7 @@ async def test_a_facet_with_more_values_than_an_answer_has_is_exact(
 async def test_the_values_of_a_facet_are_not_read_page_by_page_if_shards_can_send_them(
     store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_counts, "MOST_VALUES", 3)
+    monkeypatch.setattr(event_query, "_MOST_VALUES", 3)
     monkeypatch.setattr(event_top_values, "_MOST_PAGES", 0)
     await store.ensure_repository(WIDGETS)
     events = [make_event(n, after(hours=-2 * n), pull_request=n % 7) for n in range(20)]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,20 +25,15 @@ def test_a_killed_server_comes_back_empty_on_the_same_url(redis: Redis) -> None:
     assert redis.url == url
 
 
-def test_a_full_server_refuses_to_store_and_still_reads(redis: Redis) -> None:
+@pytest.mark.parametrize(
+    ("make", "reason"), [(Redis.make_full, "^-OOM"), (Redis.make_read_only, "^-READONLY")]
+)
+def test_a_full_or_read_only_server_refuses_to_store_and_still_reads(
+    redis: Redis, make: Callable[[Redis], None], reason: str
+) -> None:
     redis.command("SET", "key", "value")
-    redis.make_full()
-    with pytest.raises(ConnectionError, match=r"^-OOM"):
-        redis.command("SET", "other", "value")
-    assert redis.command("EXISTS", "key") == ":1"
-    redis.make_whole()
-    assert redis.command("SET", "other", "value") == "+OK"
-
-
-def test_a_read_only_server_refuses_to_store_and_still_reads(redis: Redis) -> None:
-    redis.command("SET", "key", "value")
-    redis.make_read_only()
-    with pytest.raises(ConnectionError, match=r"^-READONLY"):
+    make(redis)
+    with pytest.raises(ConnectionError, match=reason):
         redis.command("SET", "other", "value")
     assert redis.command("EXISTS", "key") == ":1"
     redis.make_whole()

@@ -13,6 +13,8 @@ from tests.service.handlers.sending import TRACES, assert_refused
 from tests.service.http.messages import exchange_bytes
 from tests.spans import JSON, PROTOBUF
 
+CHUNKED = "Transfer-Encoding: chunked"
+
 
 @pytest.mark.parametrize(
     ("kind", "packing"),
@@ -108,37 +110,29 @@ async def test_a_body_that_unpacks_too_large_is_refused(
     assert_refused(await shared_open.post(target, bomb, kind, Content_Encoding="gzip"), 413)
 
 
+async def send_and_be_refused(door: FrontDoor, framing: str, body: bytes, status: int) -> None:
+    """Send a body of spans that this header frames, and get the problem of that status."""
+    head = (
+        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {door.key}\r\n"
+        f"Content-Type: {PROTOBUF}\r\n{framing}\r\nConnection: close\r\n\r\n"
+    )
+    found, headers, answer = await exchange_bytes(door, head.encode() + body)
+    assert found == status
+    assert_problem(status, headers["content-type"], answer)
+
+
 async def test_a_body_with_too_large_a_content_length_is_refused_unread(
     shared_open: FrontDoor,
 ) -> None:
-    head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {shared_open.key}\r\n"
-        f"Content-Type: {PROTOBUF}\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n"
-        "Connection: close\r\n\r\n"
-    )
-    status, headers, body = await exchange_bytes(shared_open, head.encode() + b"\0")
-    assert status == 413
-    assert_problem(413, headers["content-type"], body)
+    framing = f"Content-Length: {MAX_BODY_BYTES + 1}"
+    await send_and_be_refused(shared_open, framing, b"\0", 413)
 
 
 async def test_a_body_that_turns_out_too_large_is_refused(shared_open: FrontDoor) -> None:
-    head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {shared_open.key}\r\n"
-        f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    )
     chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
-    status, headers, body = await exchange_bytes(
-        shared_open, head.encode() + chunk * (MAX_BODY_BYTES // 2**20 + 1) + b"0\r\n\r\n"
-    )
-    assert status == 413
-    assert_problem(413, headers["content-type"], body)
+    body = chunk * (MAX_BODY_BYTES // 2**20 + 1) + b"0\r\n\r\n"
+    await send_and_be_refused(shared_open, CHUNKED, body, 413)
 
 
 async def test_a_body_that_breaks_off_is_no_error_of_the_service(shared_open: FrontDoor) -> None:
-    head = (
-        f"POST {TRACES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {shared_open.key}\r\n"
-        f"Content-Type: {PROTOBUF}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    )
-    status, headers, body = await exchange_bytes(shared_open, head.encode() + b"not a length\r\n")
-    assert status == 400
-    assert_problem(400, headers["content-type"], body)
+    await send_and_be_refused(shared_open, CHUNKED, b"not a length\r\n", 400)

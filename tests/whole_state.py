@@ -57,13 +57,11 @@ async def read_status(place: Place) -> StoreStatus:
 
 async def _read_repository(reader: Reader, repository: RepositoryName) -> list[str]:
     events = await walk_forwards(
-        lambda anchor: reader.list_events(EventQuery(repository, FROM, TO), anchor, PAGE),
-        lambda row: row.key,
+        lambda anchor: reader.list_events(EventQuery(repository, FROM, TO), anchor, PAGE)
     )
     found = [repr(row) for row in events if OF_SETTINGS not in row.body]
     rows = await walk_forwards(
-        lambda anchor: reader.search_tests(TestQuery(repository, ("*",)), anchor, PAGE),
-        lambda row: row.key,
+        lambda anchor: reader.search_tests(TestQuery(repository, ("*",)), anchor, PAGE)
     )
     found += [repr(row) for row in rows]
     tests = sorted({row.test_id for row in rows})

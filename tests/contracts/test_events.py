@@ -23,7 +23,7 @@ from indexing.store.interface import EventOutcome, Store
 from service.schemas.limits import MAX_REF_LENGTH
 from tests.builders import FOREIGN, GADGETS, NOON, WIDGETS, after, make_event
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.walking import a_few_times, walk_backwards, walk_forwards
+from tests.contracts.walking import a_few_times, walk_backwards, walk_both_ways, walk_forwards
 
 pytestmark = on_stores_and_one_cache
 
@@ -45,10 +45,6 @@ async def write(store: Store, *events: StoredEvent) -> list[EventOutcome]:
 
 async def ids(store: Store, query: EventQuery, limit: int = 100) -> list[int]:
     return [row.key.id for row in (await store.list_events(query, Anchor(), limit)).rows]
-
-
-def key_of(row: EventRow) -> EventKey:
-    return row.key
 
 
 async def test_events_come_newest_first_and_equal_times_by_id(store: Store) -> None:
@@ -232,10 +228,10 @@ async def test_a_walk_meets_every_row_once_while_others_are_written(
         at = after(seconds=random_.randrange(-5, 15))
         await write(store, make_event(next(newcomers), at, pull_request=1))
 
-    forwards = [r.key for r in await walk_forwards(read, key_of, a_few_times(write_more))]
+    forwards = [r.key for r in await walk_forwards(read, a_few_times(write_more))]
     assert [key for key in forwards if key.id < 1_000] == wanted
     assert forwards == sorted(set(forwards), reverse=True)
-    backwards = [r.key for r in await walk_backwards(read, key_of, a_few_times(write_more))]
+    backwards = [r.key for r in await walk_backwards(read, a_few_times(write_more))]
     assert [key for key in backwards if key.id < 1_000] == wanted
     assert backwards == sorted(set(backwards), reverse=True)
 
@@ -247,8 +243,7 @@ async def test_a_thousand_events_of_one_moment_are_walked_both_ways(store: Store
         return await store.list_events(ask(), anchor, 99)
 
     expected = list(range(999, -1, -1))
-    assert [row.key.id for row in await walk_forwards(read, key_of)] == expected
-    assert [row.key.id for row in await walk_backwards(read, key_of)] == expected
+    assert [row.key.id for row in await walk_both_ways(read)] == expected
 
 
 async def test_a_log_of_busy_and_quiet_months_is_walked_both_ways(store: Store) -> None:
@@ -262,8 +257,7 @@ async def test_a_log_of_busy_and_quiet_months_is_walked_both_ways(store: Store) 
     async def read(anchor: Anchor[EventKey]) -> Page[EventRow]:
         return await store.list_events(query, anchor, 3)
 
-    assert [row.key for row in await walk_forwards(read, key_of)] == wanted
-    assert [row.key for row in await walk_backwards(read, key_of)] == wanted
+    assert [row.key for row in await walk_both_ways(read)] == wanted
 
 
 async def test_what_retention_dropped_cannot_be_continued_from(store: Store) -> None:

@@ -17,7 +17,7 @@ from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import FOREIGN, NOON, WIDGETS, after, make_executions, make_run
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 
 TEST_ID = derive_test_id(WIDGETS, "hinge")
 MESSAGES = (
@@ -92,9 +92,7 @@ async def walk(store: Store, query: FailureQuery, limit: int = 4) -> list[Failur
         assert page is not None
         return page
 
-    found = await walk_forwards(read, key_of)
-    assert await walk_backwards(read, key_of) == found
-    return found
+    return await walk_both_ways(read)
 
 
 async def test_failures_that_say_the_same_are_one_latest_first(store: Store) -> None:

@@ -14,7 +14,7 @@ from indexing.store.interface import Store
 from indexing.store.sqlite.search import conditions, strategy
 from tests.builders import GADGETS, NOON, WIDGETS, make_executions, make_run
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 
 pytestmark = on_stores_and_one_cache
 
@@ -119,9 +119,7 @@ async def names(store: Store, files: FileSelection, pattern: str = "*") -> list[
     async def read(anchor: Anchor[IdentityKey]) -> Page[Row]:
         return await store.search_tests(query, anchor, 100)
 
-    found = await walk_forwards(read, lambda row: row.key)
-    assert await walk_backwards(read, lambda row: row.key) == found
-    return [row.key.test_name for row in found]
+    return [row.key.test_name for row in await walk_both_ways(read)]
 
 
 @pytest.mark.parametrize(

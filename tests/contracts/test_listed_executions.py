@@ -18,7 +18,7 @@ from indexing.models.paging import Anchor, Page
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import FOREIGN, GADGETS, NOON, PULL, WIDGETS, after, make_executions, make_run
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 
 TEST_ID = derive_test_id(WIDGETS, "hinge")
 START, END = NOON - timedelta(days=60), NOON + timedelta(days=1)
@@ -93,9 +93,7 @@ async def walk(store: Store, query: ExecutionQuery, limit: int = 7) -> list[List
         assert page is not None
         return page
 
-    found = await walk_forwards(read, key_of)
-    assert await walk_backwards(read, key_of) == found
-    return found
+    return await walk_both_ways(read)
 
 
 FILTERS: dict[str, dict[str, Any]] = {

@@ -27,7 +27,7 @@ from indexing.store.elasticsearch import listed_repositories
 from indexing.store.interface import Store
 from tests.builders import NOON, after, make_event, make_executions, make_run
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 
 P, F = Conclusion.PASSED, Conclusion.FAILED
 pytestmark = on_stores_and_one_cache
@@ -184,9 +184,6 @@ async def test_a_walk_meets_every_repository_once(
         await load(store, RepositoryName("acme", f"Same-{number}"), {"bad": [F] * 4})
     query = RepositoryQuery("acme", NOON, sort=sort)
 
-    def key_of(row: ListedRepository) -> RepositoryKey:
-        return row.key_in(sort)
-
     names = ["a.empty", "gadgets", "Same-0", "Same-1", "Same-2", "Widgets"]
     worst = ["Widgets", "Same-0", "Same-1", "Same-2", "a.empty", "gadgets"]
     for limit in (1, 2, 6, 7):
@@ -196,9 +193,9 @@ async def test_a_walk_meets_every_repository_once(
         ) -> Page[ListedRepository]:
             return await store.list_owned(query, anchor, limit)
 
-        for walk in (walk_forwards, walk_backwards):
-            found = [row.repository.name.name for row in await walk(read_page, key_of)]
-            assert found == (names if sort is RepositorySort.NAME else worst)
+        rows = await walk_both_ways(read_page, key_of=lambda row: row.key_in(sort))
+        found = [row.repository.name.name for row in rows]
+        assert found == (names if sort is RepositorySort.NAME else worst)
     # A repository that was never there has a place all the same.
     between = RepositoryKey("same") if sort is RepositorySort.NAME else RepositoryKey("b", 1, 1)
     for backward in (False, True):

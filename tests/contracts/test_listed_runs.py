@@ -16,7 +16,7 @@ from indexing.models.selections import ExecutionSelection
 from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import FOREIGN, NOON, PULL, WIDGETS, after, make_executions, make_run
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 
 Loaded = Sequence[tuple[Run, Execution]]
 
@@ -100,9 +100,7 @@ async def walk(store: Store, query: RunQuery, limit: int = 4) -> list[ListedRun]
     async def read(anchor: Anchor[RunKey]) -> Page[ListedRun]:
         return await store.list_runs(query, anchor, limit)
 
-    found = await walk_forwards(read, key_of)
-    assert await walk_backwards(read, key_of) == found
-    return found
+    return await walk_both_ways(read)
 
 
 FILTERS: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ from indexing.models.tests import TestMetrics as Metrics
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, load_history, load_names, make_executions, make_run
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 BROKEN, FLAKY, UNKNOWN, HEALTHY = (
@@ -35,8 +35,7 @@ async def read_all(store: Store, query: TestQuery, limit: int = 3) -> list[Row]:
     async def read(anchor: Anchor[IdentityKey]) -> Page[Row]:
         return await store.search_tests(query, anchor, limit)
 
-    found = await walk_forwards(read, lambda row: row.key)
-    assert await walk_backwards(read, lambda row: row.key) == found
+    found = await walk_both_ways(read)
     assert await store.count_matches(query, 1_000) == len(found)
     assert await store.count_matches(query, 2) == min(len(found), 2)
     return found

@@ -27,7 +27,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from indexing.store.series import read_series
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 
 MONA = Actor(ActorKind.KEY, "mona's key", "k-1")
 ROOT = Actor(ActorKind.USER, "root")
@@ -42,9 +42,7 @@ async def read(
     async def read_page(anchor: Anchor[QuarantineChangeKey]) -> Page[QuarantineChange]:
         return await store.list_quarantine_changes(repository, now, anchor, limit)
 
-    found = await walk_forwards(read_page, lambda change: change.key)
-    assert await walk_backwards(read_page, lambda change: change.key) == found
-    return found
+    return await walk_both_ways(read_page)
 
 
 def told(changes: list[QuarantineChange]) -> list[tuple[ChangeAction, str, Actor | None]]:

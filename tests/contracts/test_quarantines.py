@@ -175,7 +175,7 @@ async def test_a_walk_meets_every_row_once_while_others_come_and_go(store: Store
         await store.remove_quarantine(WIDGETS, brief.key.id, after(seconds=3))
 
     for walk, limit in itertools.product((walk_forwards, walk_backwards), (1, 2, 100)):
-        found = await walk(partial(read, limit), lambda row: row.key, a_few_times(come_and_go))
+        found = await walk(partial(read, limit), a_few_times(come_and_go))
         assert [q.key for q in found] == expected, (walk, limit)
 
 

@@ -28,7 +28,7 @@ from tests.builders import (
     make_run,
 )
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.walking import a_few_times, walk_backwards, walk_forwards
+from tests.contracts.walking import a_few_times, walk_backwards, walk_both_ways, walk_forwards
 
 # Each Hypothesis example gets a new repository; all are in one store.
 _numbers = itertools.count()
@@ -40,10 +40,6 @@ NAMES = st.text(st.sampled_from(ODD_CHARACTERS), min_size=1, max_size=12)
 PATTERNS = st.text(st.sampled_from(ODD_CHARACTERS + "****????"), min_size=1, max_size=10).filter(
     lambda pattern: pattern.count("*") <= 16
 )
-
-
-def key_of(row: Row) -> IdentityKey:
-    return row.key
 
 
 def ask(*patterns: str, repository: RepositoryName = WIDGETS, **rest: Any) -> TestQuery:
@@ -108,9 +104,9 @@ async def test_globs_over_thousands_of_names_agree_with_the_oracle(store: Store)
         async def read(anchor: Anchor[IdentityKey], query: TestQuery = query) -> Page[Row]:
             return await store.search_tests(query, anchor, 900)
 
-        found = [row.key.test_name for row in await walk_forwards(read, key_of)]
+        found = [row.key.test_name for row in await walk_forwards(read)]
         assert found == expected, (pattern, sort)
-        found = [row.key.test_name for row in await walk_backwards(read, key_of)]
+        found = [row.key.test_name for row in await walk_backwards(read)]
         assert found == expected, (pattern, sort)
 
 
@@ -223,7 +219,7 @@ async def test_a_walk_meets_every_row_once_while_others_are_written(
         await load_names(store, [name], make_run(job=random_.choice("wxyz")))
 
     for walk in (walk_forwards, walk_backwards):
-        found = [names_of(row) for row in await walk(read, key_of, a_few_times(write_more))]
+        found = [names_of(row) for row in await walk(read, a_few_times(write_more))]
         assert len(found) == len(set(found))
         assert set(map(names_of, start)) <= set(found)
 
@@ -241,7 +237,7 @@ async def test_rows_whose_count_stays_are_met_once_in_the_order_of_counts(store:
         await load_names(store, ["busy"], make_run(str(next(runs))))
 
     for walk in (walk_forwards, walk_backwards):
-        found = [row.key.test_name for row in await walk(read, key_of, write_more)]
+        found = [row.key.test_name for row in await walk(read, write_more)]
         assert sorted(name for name in found if name != "busy") == sorted(stored)
 
 
@@ -355,8 +351,7 @@ async def test_the_most_expensive_patterns_are_answered_as_the_oracle_says(
         async def read(anchor: Anchor[IdentityKey], query: TestQuery = query) -> Page[Row]:
             return await store.search_tests(query, anchor, 7)
 
-        assert [row.key.test_name for row in await walk_forwards(read, key_of)] == expected
-        assert [row.key.test_name for row in await walk_backwards(read, key_of)] == expected
+        assert [row.key.test_name for row in await walk_both_ways(read)] == expected
     everything = await store.search_tests(ask(), Anchor(), 1_000)
     matching = await store.search_tests(ask(*patterns), Anchor(), 1_000)
     # A row is the same whichever pattern found it.

@@ -27,7 +27,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import NOON, after, make_executions, make_run
 from tests.contracts.conftest import on_stores_and_one_cache
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 from tests.independent_health import measure_rows
 
 _numbers = itertools.count()
@@ -246,8 +246,7 @@ async def test_what_is_found_sorted_and_shown_agrees_with_the_oracle(
         async def read(anchor: Anchor[IdentityKey], query: TestQuery = query) -> Page[Row]:
             return await store.search_tests(query, anchor, limit)
 
-        found = await walk_forwards(read, lambda row: row.key)
-        assert await walk_backwards(read, lambda row: row.key) == found
+        found = await walk_both_ways(read)
         assert await store.count_matches(query, 100) == len(found)
         matching = [row for row in expected if row.matches(query)]
         if query.sort is TestSort.JOB_NAME:

@@ -102,9 +102,7 @@ async def test_a_walk_meets_each_change_once_though_many_are_of_one_moment(store
         at = after(days=day - 3)
         await store.write_results(WIDGETS, {run: make_executions(run, results, at)})
     await store.refresh_tests(NOON)
-    rows = await walk_forwards(
-        lambda anchor: store.list_transitions(ask(), anchor, 2), lambda row: row.key
-    )
+    rows = await walk_forwards(lambda anchor: store.list_transitions(ask(), anchor, 2))
     assert sorted(row.test_name for row in rows) == names
     assert [row.key for row in rows] == sorted((row.key for row in rows), reverse=True)
     back = await store.list_transitions(ask(), Anchor(rows[4].key, backward=True), 2)

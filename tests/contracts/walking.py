@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from indexing.models.paging import Anchor, Page
 
@@ -13,6 +14,7 @@ R = TypeVar("R")
 ReadPage = Callable[[Anchor[K]], Awaitable[Page[R]]]
 BetweenPages = Callable[[], Awaitable[None]]
 
+OWN_KEY: Callable[[Any], Any] = attrgetter("key")
 
 # How often a walk writes: enough to be on every side of a page, and each write costs an index more
 # than a page does. A longer walk would not end sooner than the list that it lengthens.
@@ -36,8 +38,15 @@ def a_few_times(write: BetweenPages) -> BetweenPages:
     return write_if_left
 
 
+async def walk_both_ways(read: ReadPage[K, R], *, key_of: Callable[[R], K] = OWN_KEY) -> list[R]:
+    """Return all rows, which walks in both directions have to find."""
+    found = await walk_forwards(read, key_of=key_of)
+    assert await walk_backwards(read, key_of=key_of) == found
+    return found
+
+
 async def walk_forwards(
-    read: ReadPage[K, R], key_of: Callable[[R], K], between: BetweenPages = _nothing
+    read: ReadPage[K, R], between: BetweenPages = _nothing, *, key_of: Callable[[R], K] = OWN_KEY
 ) -> list[R]:
     """Return all rows, following `next` from the first page; `between` runs between two pages."""
     found: list[R] = []
@@ -53,7 +62,7 @@ async def walk_forwards(
 
 
 async def walk_backwards(
-    read: ReadPage[K, R], key_of: Callable[[R], K], between: BetweenPages = _nothing
+    read: ReadPage[K, R], between: BetweenPages = _nothing, *, key_of: Callable[[R], K] = OWN_KEY
 ) -> list[R]:
     """Return all rows in the order of the list, following `prev` from the last page."""
     found: list[R] = []

@@ -23,7 +23,7 @@ from indexing.store.elasticsearch.cluster import routing_of
 from indexing.store.elasticsearch.search.shortcuts import Shortcut, make_shortcut_query
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from tests.builders import WIDGETS, after, load_names, make_executions, make_run
-from tests.contracts.walking import walk_backwards, walk_forwards
+from tests.contracts.walking import walk_both_ways
 from tests.indexing.store.elasticsearch.inspection import ask, cluster_of
 
 P, F = Conclusion.PASSED, Conclusion.FAILED
@@ -86,8 +86,7 @@ async def test_a_walk_meets_every_row_once_and_in_order(
     assert len(whole) == 12
     for per_page in (1, 2, 5):
         read = partial(store.search_tests, query, limit=per_page)
-        assert await walk_forwards(read, lambda row: row.key) == whole
-        assert await walk_backwards(read, lambda row: row.key) == whole
+        assert await walk_both_ways(read) == whole
 
 
 async def test_a_page_among_equal_rows_is_searched_by_name(
@@ -143,11 +142,10 @@ async def test_a_substring_is_looked_up_without_walking_all_names(
     await load_names(store, [f"abcdef_{n}" for n in range(100)])
     read = partial(store.search_tests, TestQuery(WIDGETS, (pattern,)), limit=5)
     sent.clear()
-    forwards = await walk_forwards(read, lambda row: row.key)
-    assert await walk_backwards(read, lambda row: row.key) == forwards
+    found = await walk_both_ways(read)
     names = sorted((f"abcdef_{n}" for n in range(100)), reverse=True)
     matching = [name for name in names if globs.matches(pattern, name)]
-    assert [row.key.test_name for row in forwards] == matching
+    assert [row.key.test_name for row in found] == matching
     assert matching
     assert "wildcard" not in str(sent)
 
@@ -159,9 +157,8 @@ async def test_names_with_all_trigrams_that_do_not_match_are_walked_instead(
     await load_names(store, [*matching, *(f"zabc_{n}_def" for n in range(300))])
     read = partial(store.search_tests, TestQuery(WIDGETS, ("*def*abc*",)), limit=7)
     sent.clear()
-    forwards = await walk_forwards(read, lambda row: row.key)
-    assert await walk_backwards(read, lambda row: row.key) == forwards
-    assert sorted(row.key.test_name for row in forwards) == sorted(matching)
+    found = await walk_both_ways(read)
+    assert sorted(row.key.test_name for row in found) == sorted(matching)
     # The node reads the names after one search, so the rows of all of them are never sent.
     assert ["wildcard" in str(body) for body in sent[:2]] == [False, True]
     assert max(body["size"] for body in sent) <= 8 + 10
@@ -192,9 +189,8 @@ async def test_if_many_names_match_the_first_rows_are_scanned(
     page = await read(anchor=Anchor())
     assert ["wildcard" in str(body) for body in sent] == [False]
     assert [row.key.test_name for row in page.rows] == matching[:10]
-    forwards = await walk_forwards(read, lambda row: row.key)
-    assert [row.key.test_name for row in forwards] == matching
-    assert await walk_backwards(read, lambda row: row.key) == forwards
+    found = await walk_both_ways(read)
+    assert [row.key.test_name for row in found] == matching
     assert max(body["size"] for body in sent) <= 11 + 100
 
 
@@ -265,9 +261,8 @@ async def test_walks_agree_with_the_oracle_however_many_names_a_shortcut_finds(
         if globs.matches(pattern, name) and not any(globs.matches(p, name) for p in excluded)
     ]
     read = partial(store.search_tests, query, limit=limit)
-    forwards = await walk_forwards(read, lambda row: row.key)
-    assert [row.key.test_name for row in forwards] == sorted(matching, reverse=True)
-    assert await walk_backwards(read, lambda row: row.key) == forwards
+    found = await walk_both_ways(read)
+    assert [row.key.test_name for row in found] == sorted(matching, reverse=True)
 
 
 @pytest.mark.parametrize("bigram", ["ab", "a_", "_(", '"\\\\', ".~", "  ", "{}", "#@", "&<"])

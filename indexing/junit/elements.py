@@ -6,13 +6,12 @@ attributes are missing. Counters are often wrong, so they are ignored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from indexing.errors import InvalidValueError
-from indexing.failures.texts import MESSAGE_MAX_LENGTH, cut_message, cut_type
+from indexing.failures.texts import cut_message, cut_type
 from indexing.failures.traces import TraceBuffer, pack_trace
 from indexing.junit.attempts import AttemptMerger
 from indexing.junit.cases import (
@@ -24,6 +23,7 @@ from indexing.junit.cases import (
     ReportCase,
     ReportError,
 )
+from indexing.junit.messages import MessageBuffer, drop_progress, says_nothing
 from indexing.junit.suites import NODE_CLASS, OpenSuite
 from indexing.junit.values import find_stated, parse_duration
 from indexing.models.executions import FILEPATH_MAX_LENGTH, Conclusion
@@ -82,11 +82,6 @@ _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail",
 _TESTCAFE_UNSTABLE: Final = " (unstable)"
 _TESTCAFE_SCREENSHOTS: Final = " (screenshots: "
 
-# gotestsum and go-junit-report write this for every failure; only its text tells failures apart.
-# The text of gotestsum begins with the progress of the test.
-_SAYS_NOTHING: Final = "Failed"
-_GO_PROGRESS: Final = re.compile(r"\A(?:=== [A-Z]+ .*\n\s*)+")
-
 # What gotestsum calls a package that failed outside of its tests, and the class names that it gives
 # that: only the suite has the name of the package. One that cannot be compiled is such a package.
 # https://github.com/gotestyourself/gotestsum, internal/junitxml/report.go
@@ -113,24 +108,6 @@ class _OpenCase:
     error_output: TraceBuffer | None = None
 
 
-@dataclass(slots=True)
-class _Message:
-    """The start of a failure's text, for a failure without a `message` attribute."""
-
-    pieces: list[str] = field(default_factory=list)
-    room: int = MESSAGE_MAX_LENGTH
-
-    def add(self, text: str) -> None:
-        if self.room:
-            piece = (text if self.pieces else text.lstrip())[: self.room]
-            if piece:
-                self.pieces.append(piece)
-                self.room -= len(piece)
-
-    def text(self) -> str | None:
-        return "".join(self.pieces).rstrip() or None
-
-
 class CaseCollector:
     """The target of a streaming parser: receives its callbacks, adds cases to `finished`.
 
@@ -149,7 +126,7 @@ class CaseCollector:
         self._suites = [OpenSuite()]
         self._case: _OpenCase | None = None
         # The buffers that collect the text of the current element, if it is needed.
-        self._message: _Message | None = None
+        self._message: MessageBuffer | None = None
         self._text: TraceBuffer | None = None
         self._names: set[str] = set()
         self._attempts = AttemptMerger(self.finished.append)
@@ -183,7 +160,7 @@ class CaseCollector:
         else:
             if name in _FAILURES:
                 self._suites[-1].note_failure(attributes, self.line)
-                self._message = _Message()
+                self._message = MessageBuffer()
             self._passed_over_from = self._depth
 
     def end(self, _tag: str) -> None:
@@ -252,8 +229,8 @@ class CaseCollector:
                 case.failed = True
                 case.failure_type = cut_type(attributes.get("type"))
                 case.failure_message = cut_message(attributes.get("message"))
-                if case.failure_message in {None, _SAYS_NOTHING}:
-                    self._message = _Message()
+                if says_nothing(case.failure_message):
+                    self._message = MessageBuffer()
                 self._text = case.body = TraceBuffer()
         elif name in _RETRIES:
             case.retried = True
@@ -269,7 +246,7 @@ class CaseCollector:
             if self._case.failure_message is None:
                 self._case.failure_message = message
             elif message is not None:
-                self._case.failure_message = _GO_PROGRESS.sub("", message)
+                self._case.failure_message = drop_progress(message)
         elif self._message is not None:
             self._suites[-1].note_text(self._message.text())
         self._message = self._text = None

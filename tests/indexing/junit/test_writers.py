@@ -162,3 +162,28 @@ def test_the_message_of_go_is_the_text_of_a_failure(text: str, message: str) -> 
     # gotestsum and go-junit-report call each failure "Failed", so all would be alike.
     failure = f'<failure message="Failed">{text}</failure>'
     assert read_one(f'<testcase name="n">{failure}</testcase>').failure_message == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        # pytest, for a module that it cannot import.
+        "collection failure",
+        # nose2, for every failure.
+        "test failure",
+        # Boost.Test, for assertions and exceptions.
+        "failure",
+        "unexpected exception",
+        # behave, for a step without a definition.
+        "None",
+        # Erlang's Common Test.
+        "Test opens in door_SUITE failed!",
+    ],
+)
+def test_the_text_is_the_message_where_all_failures_have_the_same_one(message: str) -> None:
+    failure = f'<failure message="{message}">\nstuck: 1\n</failure>'
+    assert read_one(f'<testcase name="n">{failure}</testcase>').failure_message == "stuck: 1"
+    empty = f'<failure message="{message}"/>'
+    assert read_one(f'<testcase name="n">{empty}</testcase>').failure_message == message
+    longer = f'<failure message="{message} of a door">stuck</failure>'
+    assert read_one(f'<testcase name="n">{longer}</testcase>').failure_message != "stuck"

@@ -1,0 +1,60 @@
+"""The message of a failure: what the report states, or the text if that says more. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from indexing.failures.texts import MESSAGE_MAX_LENGTH
+
+# Some tools state the same message for every failure; only the text tells failures apart.
+_SAYS_NOTHING: Final = frozenset(
+    {
+        # gotestsum and go-junit-report.
+        "Failed",
+        # pytest: a module that cannot be imported. nose2: every failure and error.
+        "collection failure",
+        "test failure",
+        # Boost.Test: assertions and exceptions.
+        "failure",
+        "unexpected exception",
+        # behave: a step without a definition.
+        "None",
+    }
+)
+# Erlang's Common Test: https://github.com/erlang/otp, lib/common_test/src/cth_surefire.erl
+_COMMON_TEST: Final = re.compile(r"Test \S+ in \S+ failed!")
+
+# The text of gotestsum begins with the progress of the test.
+_GO_PROGRESS: Final = re.compile(r"\A(?:=== [A-Z]+ .*\n\s*)+")
+
+
+def says_nothing(message: str | None) -> bool:
+    """Return whether a stated message is missing, or says no more than that a test failed."""
+    return (
+        message is None or message in _SAYS_NOTHING or _COMMON_TEST.fullmatch(message) is not None
+    )
+
+
+def drop_progress(message: str) -> str:
+    """Return a message that is the text of a failure without what is no part of the failure."""
+    return _GO_PROGRESS.sub("", message)
+
+
+@dataclass(slots=True)
+class MessageBuffer:
+    """Collects the start of a failure's text, to be its message."""
+
+    pieces: list[str] = field(default_factory=list)
+    room: int = MESSAGE_MAX_LENGTH
+
+    def add(self, text: str) -> None:
+        if self.room:
+            piece = (text if self.pieces else text.lstrip())[: self.room]
+            if piece:
+                self.pieces.append(piece)
+                self.room -= len(piece)
+
+    def text(self) -> str | None:
+        return "".join(self.pieces).rstrip() or None

@@ -6,6 +6,7 @@ attributes are missing. Counters are often wrong, so they are ignored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -81,6 +82,10 @@ _FAILED: Final = dict.fromkeys(_NOT_RUN, frozenset({"failed", "failure", "fail",
 # retries. https://github.com/DevExpress/testcafe-reporter-xunit
 _TESTCAFE_UNSTABLE: Final = " (unstable)"
 _TESTCAFE_SCREENSHOTS: Final = " (screenshots: "
+
+# Ginkgo writes this into the log of a test after each failed attempt. Nothing else tells of a
+# retry: https://github.com/onsi/ginkgo, reporters/default_reporter.go
+_GINKGO_RETRY: Final = re.compile(r"^Attempt #[0-9]+ Failed\.  Retrying", re.MULTILINE)
 
 # What gotestsum calls a package that failed outside of its tests, and the class names that it gives
 # that: only the suite has the name of the package. One that cannot be compiled is such a package.
@@ -274,7 +279,7 @@ class CaseCollector:
         return ReportCase(
             test_name=test_name,
             conclusion=conclusion,
-            needed_retries=case.retried and conclusion is Conclusion.PASSED,
+            needed_retries=conclusion is Conclusion.PASSED and _needed_retries(case),
             duration=parse_duration(attributes.get("time")),
             timestamp=inherited.timestamp,
             suite_timestamp=suite.timestamp,
@@ -329,6 +334,13 @@ def _skip(case: _OpenCase, attributes: Mapping[str, str]) -> None:
     else:
         case.skipped = True
         case.may_fail = case.may_fail or _says(attributes, _EXPECTED_TO_FAIL)
+
+
+def _needed_retries(case: _OpenCase) -> bool:
+    """Return whether an attempt failed before the one of a case that passed."""
+    if case.retried or case.error_output is None or case.attributes.get("status") != "passed":
+        return case.retried
+    return _GINKGO_RETRY.search(case.error_output.text() or "") is not None
 
 
 def _read_testcafe_name(name: str) -> tuple[str | None, bool]:

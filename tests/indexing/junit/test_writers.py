@@ -187,3 +187,14 @@ def test_the_text_is_the_message_where_all_failures_have_the_same_one(message: s
     assert read_one(f'<testcase name="n">{empty}</testcase>').failure_message == message
     longer = f'<failure message="{message} of a door">stuck</failure>'
     assert read_one(f'<testcase name="n">{longer}</testcase>').failure_message != "stuck"
+
+
+def test_a_test_of_ginkgo_that_passed_in_a_later_attempt_needed_retries() -> None:
+    log = "[FAILED] stuck&#xA;&#xA;Attempt #1 Failed.  Retrying ↺ @ 11/29/26 14:32:07.379&#xA;"
+    case = '<testcase classname="Door" name="[It] opens" status="{}">{}</testcase>'
+    error_output = f"<system-err>{log}</system-err>"
+    assert read_one(case.format("passed", error_output)).needed_retries
+    failed = case.format("failed", f'<failure message="stuck"/>{error_output}')
+    assert not read_one(failed).needed_retries
+    assert not read_one(case.format("passed", "<system-err>Attempt #1</system-err>")).needed_retries
+    assert not read_one(case.format("passed", f"<system-out>{log}</system-out>")).needed_retries

@@ -25,7 +25,7 @@ from indexing.junit.cases import (
     ReportError,
 )
 from indexing.junit.messages import MessageBuffer, drop_progress, says_nothing
-from indexing.junit.suites import NODE_CLASS, OpenSuite
+from indexing.junit.suites import NODE_CLASS, OpenSuite, find_class_name
 from indexing.junit.values import find_stated, parse_duration
 from indexing.models.executions import FILEPATH_MAX_LENGTH, Conclusion
 from indexing.names import check_stored_name
@@ -297,7 +297,7 @@ class CaseCollector:
         Writers without classes, such as cmocka, Erlang's Common Test and TAP::Formatter::JUnit,
         leave out the attribute. pytest writes an empty one for a module that cannot be imported.
         """
-        class_name, suite = find_stated(case.attributes, "classname"), self._suites[-1]
+        class_name, suite = find_class_name(case.attributes), self._suites[-1]
         if class_name == NODE_CLASS and suite.inherited.node_suites:
             return suite.inherited.node_suites
         name = find_stated(case.attributes, "name")

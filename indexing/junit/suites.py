@@ -29,6 +29,9 @@ _KEPT_LENGTH: Final = STORED_NAME_MAX_BYTES + 1
 # `test/hinge_test.exs:12`, and Pest adds the test, as in `tests/HingeTest.php::it opens`.
 _PLACE_IN_FILE: Final = re.compile(r"(?::[0-9]+|(?<=\.php)::.+)\Z", re.DOTALL)
 
+# busted names the file and the line of a test as its class, as in `spec/hinge_spec.lua:12`.
+_BUSTED_CLASS: Final = re.compile(r"(.+\.(?:lua|moon)):[0-9]+", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
@@ -112,6 +115,13 @@ class OpenSuite:
             return None
         message = self.failure or "no message"
         return RefusedCase(self.line, f"a suite failed outside of its test cases: {message}")
+
+
+def find_class_name(attributes: Mapping[str, str]) -> str | None:
+    """Return the class name of a case; without a line, which every edit above the test changes."""
+    class_name = find_stated(attributes, "classname")
+    place = class_name and _BUSTED_CLASS.fullmatch(class_name)
+    return place[1] if place else class_name
 
 
 def _read_filepath(attributes: Mapping[str, str]) -> str | None:

@@ -198,3 +198,18 @@ def test_a_test_of_ginkgo_that_passed_in_a_later_attempt_needed_retries() -> Non
     assert not read_one(failed).needed_retries
     assert not read_one(case.format("passed", "<system-err>Attempt #1</system-err>")).needed_retries
     assert not read_one(case.format("passed", f"<system-out>{log}</system-out>")).needed_retries
+
+
+@pytest.mark.parametrize(
+    ("class_name", "test_name"),
+    [
+        ("spec/hinge_spec.lua:12", "spec/hinge_spec.lua.opens"),
+        ("spec/hinge_spec.moon:7", "spec/hinge_spec.moon.opens"),
+        ("spec/hinge_spec.rb:12", "spec/hinge_spec.rb:12.opens"),
+        (".lua:12", ".lua:12.opens"),
+        ("a:1.lua", "a:1.lua.opens"),
+    ],
+)
+def test_the_name_of_a_test_of_busted_has_no_line(class_name: str, test_name: str) -> None:
+    case = f'<testcase classname="{class_name}" name="opens"/>'
+    assert read_one(case).test_name == test_name

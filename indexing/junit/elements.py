@@ -214,13 +214,12 @@ class CaseCollector:
         if case.failed or (
             isinstance(finished, ReportCase) and finished.conclusion is Conclusion.FAILED
         ):
-            self._suites[-1].has_failed = True
+            self._suites[-1].failed_cases += 1
         self._attempts.add(finished)
 
     def _end_suite(self, suite: OpenSuite) -> None:
-        outer = self._suites[-1]
-        refused = suite.end(outer)
-        self._attempts.enter_suite(is_pytest=outer.inherited.is_pytest)
+        refused = suite.end()
+        self._attempts.enter_suite(is_pytest=self._suites[-1].inherited.is_pytest)
         if refused is not None:
             self._attempts.add(refused)
 

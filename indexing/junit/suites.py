@@ -32,6 +32,10 @@ _PLACE_IN_FILE: Final = re.compile(r"(?::[0-9]+|(?<=\.php)::.+)\Z", re.DOTALL)
 # busted names the file and the line of a test as its class, as in `spec/hinge_spec.lua:12`.
 _BUSTED_CLASS: Final = re.compile(r"(.+\.(?:lua|moon)):[0-9]+", re.DOTALL)
 
+# TAP::Formatter::JUnit writes this into the suite of a script that ended with another status than
+# 0. Test::More ends with the number of failed tests, a script that died with another one.
+_TAP_STATUS: Final = re.compile(r"Dubious, test returned ([0-9]{1,3}) .*", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
@@ -77,12 +81,12 @@ class OpenSuite:
     """A suite that has not ended yet.
 
     `failure` is its own: the message of a `failure` or `error` that stands in the suite, outside of
-    its cases, on line `line`.
+    its cases, on line `line`. `failed_cases` counts the failed ones of its cases.
     """
 
     inherited: Inherited = field(default_factory=Inherited)
     name: str | None = None
-    has_failed: bool = False
+    failed_cases: int = 0
     failure: str | None = None
     line: int | None = None
 
@@ -103,15 +107,16 @@ class OpenSuite:
         if not self.failure:
             self.failure = (text or "")[:SHOWN_MESSAGE_LENGTH]
 
-    def end(self, outer: OpenSuite) -> RefusedCase | None:
-        """Return the refusal of the suite's own failure, unless a failed case of it explains that.
+    def end(self) -> RefusedCase | None:
+        """Return the refusal of the suite's own failure, unless its failed cases explain that.
 
-        Ant writes one for a class that cannot be loaded, and TAP::Formatter::JUnit one for a script
-        that died. There is no test that it could be stored for.
+        Ant writes one for a class that cannot be loaded, busted for a test whose set-up failed, and
+        TAP::Formatter::JUnit for a script that died. There is no test that it could be stored for.
         """
-        is_unexplained = self.failure is not None and not self.has_failed
-        outer.has_failed = outer.has_failed or self.has_failed or is_unexplained
-        if not is_unexplained:
+        if self.failure is None:
+            return None
+        status = _TAP_STATUS.fullmatch(self.failure)
+        if status is not None and 0 < int(status[1]) <= self.failed_cases:
             return None
         message = self.failure or "no message"
         return RefusedCase(self.line, f"a suite failed outside of its test cases: {message}")

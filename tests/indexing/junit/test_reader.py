@@ -73,18 +73,33 @@ def test_a_suite_that_fails_outside_of_its_cases_is_refused(failure: str, messag
 
 
 @pytest.mark.parametrize(
+    ("failed", "status", "is_refused"),
+    [(1, 1, False), (3, 2, False), (3, 3, False), (1, 2, True), (1, 255, True), (0, 1, True)],
+)
+def test_failed_tests_explain_the_status_of_a_script_of_perl(
+    failed: int, status: int, is_refused: bool
+) -> None:
+    """A script ends with the number of its failed tests, so the writer marks its suite, too."""
+    error = f'<error message="Dubious, test returned {status} (wstat {status * 256}, 0x1)"/>'
+    cases = '<testcase name="a"><failure/></testcase>' * failed
+    found = read(f"<testsuites><testsuite>{cases}{error}</testsuite></testsuites>")
+    assert [isinstance(each, RefusedCase) for each in found[failed:]] == [True] * is_refused
+
+
+@pytest.mark.parametrize(
     "failed",
     [
         '<testcase name="a"><failure/></testcase>',
-        '<testsuite><testcase name="a" status="failed"/></testsuite>',
-        '<testsuite><error message="inner"/></testsuite>',
+        '<testcase name="a" status="failed"/>',
+        '<testsuite><testcase name="a"><failure/></testcase></testsuite>',
     ],
 )
-def test_a_failed_case_explains_the_failure_of_its_suites(failed: str) -> None:
-    """A script whose tests fail ends badly, so the writer for Perl marks its suite, too."""
-    document = f'<testsuites>{failed}<error message="outer"/></testsuites>'
-    (only,) = read(document)
-    assert "outer" not in str(only)
+def test_a_failed_case_does_not_hide_another_failure_of_its_suite(failed: str) -> None:
+    # What busted writes for a test whose set-up failed, beside one that failed itself.
+    case, refused = read(f"<testsuite>{failed}<error>set-up broke</error></testsuite>")
+    assert isinstance(case, ReportCase)
+    assert isinstance(refused, RefusedCase)
+    assert refused.reason == "a suite failed outside of its test cases: set-up broke"
 
 
 def test_a_name_may_have_8000_bytes_and_no_more() -> None:

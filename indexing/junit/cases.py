@@ -48,8 +48,9 @@ class ReportCase:
 
     `duration` is in seconds. `suite_timestamp` is that of the nearest enclosing suite that has one;
     `timestamp` is that of the case, else the same. `failure_trace` is the text of the failure, else
-    what the case wrote to its standard error, packed by `indexing.failures.traces`. `line` is where
-    the start tag ends; it is `None` in UTF-16, where bytes do not show line ends.
+    what the case wrote to its standard error, else to its standard output, packed by
+    `indexing.failures.traces`. `line` is where the start tag ends; it is `None` in UTF-16, where
+    bytes do not show line ends.
     """
 
     test_name: str

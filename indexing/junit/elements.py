@@ -36,6 +36,7 @@ _FAILURES: Final = frozenset({"failure", "error"})
 # Failed attempts before the final one, as Surefire, nextest and Playwright mark them.
 _RETRIES: Final = frozenset({"flakyFailure", "flakyError", "rerunFailure", "rerunError"})
 _ERROR_OUTPUT: Final = "system-err"
+_OUTPUT: Final = "system-out"
 _SKIPPED: Final = frozenset({"skipped", "ignored", "disabled"})
 # GoogleTest and CTest mark a disabled test by this attribute alone, without an element.
 _NOT_RUN: Final = {
@@ -111,6 +112,8 @@ class _OpenCase:
     failure_message: str | None = None
     body: TraceBuffer | None = None
     error_output: TraceBuffer | None = None
+    # Only of a failed case: most cases pass, and their logs are long.
+    output: TraceBuffer | None = None
 
 
 class CaseCollector:
@@ -242,6 +245,8 @@ class CaseCollector:
             _skip(case, attributes)
         elif name == _ERROR_OUTPUT and case.error_output is None:
             self._text = case.error_output = TraceBuffer()
+        elif name == _OUTPUT and case.failed and case.output is None:
+            self._text = case.output = TraceBuffer()
         self._passed_over_from = self._depth
 
     def _end_body(self) -> None:
@@ -358,7 +363,7 @@ def _says(attributes: Mapping[str, str], words: Mapping[str, frozenset[str]]) ->
 
 
 def _find_trace(case: _OpenCase) -> bytes | None:
-    for buffer in (case.body, case.error_output):
+    for buffer in (case.body, case.error_output, case.output):
         text = None if buffer is None else buffer.text()
         if text is not None:
             return pack_trace(text)

@@ -34,13 +34,31 @@ def test_without_a_body_the_error_output_is_the_trace(inside: str) -> None:
     assert trace_of(f"<testcase name='t'>{inside}</testcase>") == "  at hinge"
 
 
+@pytest.mark.parametrize(
+    "inside",
+    [
+        # CTest, where all that a program wrote is its output.
+        "<failure message=''/><system-out>\n  at hinge\n</system-out>",
+        "<failure> </failure><system-out>  at hinge</system-out><system-err> </system-err>",
+        "<failure/><system-out>  at hinge</system-out><system-out>2</system-out>",
+    ],
+)
+def test_without_error_output_the_output_is_the_trace(inside: str) -> None:
+    assert trace_of(f"<testcase name='t'>{inside}</testcase>") == "  at hinge"
+
+
 def test_the_body_comes_before_the_error_output_and_the_first_failure_before_others() -> None:
     inside = "<system-err>err</system-err><failure>one</failure><error>two</error>"
     assert trace_of(f"<testcase name='t'>{inside}</testcase>") == "one"
 
 
 def test_what_did_not_fail_has_no_trace() -> None:
-    for inside in ("<system-err>a log</system-err>", "<skipped>why</skipped>", "<flakyFailure/>"):
+    for inside in (
+        "<system-err>a log</system-err>",
+        "<system-out>a log</system-out>",
+        "<skipped>why</skipped>",
+        "<flakyFailure/>",
+    ):
         assert trace_of(f"<testcase name='t'>{inside}</testcase>") is None
 
 

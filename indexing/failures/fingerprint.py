@@ -53,6 +53,7 @@ _DURATION: Final = r"""
 _HEXADECIMAL: Final = r"""
     (?=[0-9]*+[a-fA-F])(?=[a-fA-F]*+[0-9])[0-9a-fA-F]{7,}+(?![0-9A-Za-z_])
 """
+_POINTER: Final = "0[xX][0-9a-fA-F]++"
 _NUMBER: Final = r"[-+]?[0-9]++(?:[.,_][0-9]++)*+(?:[eE][-+]?[0-9]++)?+%?"
 
 # The first condition of each line rejects most positions.
@@ -60,8 +61,8 @@ _VARYING: Final = re.compile(
     rf"""
     {_UNIX_PATH}
   | (?<![0-9A-Za-z_])(?:{_UUID}|{_HEXADECIMAL}|{_NAMED_TIMESTAMP}|{_WINDOWS_PATH})
-  | (?=[0-9])(?:0[xX][0-9a-fA-F]++|(?<![0-9.:])(?:{_ISO_TIMESTAMP}|{_DURATION})|{_NUMBER})
-  | (?<![\w.])[-+](?=[0-9]){_NUMBER}
+  | (?=[0-9])(?:{_POINTER}|(?<![0-9.:])(?:{_ISO_TIMESTAMP}|{_DURATION})|{_NUMBER})
+  | (?<![\w.])[-+](?=[0-9])(?:{_POINTER}|{_NUMBER})
     """,
     re.VERBOSE,
 )

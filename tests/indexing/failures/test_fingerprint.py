@@ -25,6 +25,7 @@ ALIKE = [
     ("expected 3.5, got 17", "expected 4, got -1e-7"),
     ("1,000,000 rows, 12 %", "999 rows, 7 %"),
     ("object at 0x7fff12ab", "object at 0xDEADBEEF00"),
+    ("lid.go:3 +0x5e", "lid.go:31 +0x64"),
     ("commit 3df1a2b9 is gone", "commit 12345678 is gone"),
     (
         "no widget 3f0c9a4e-8d1b-5f6a-9c2d-0123456789ab",
@@ -98,7 +99,16 @@ def test_any_message_has_a_shape_without_digits_and_it_is_its_own(message: str) 
     "unit",
     [
         *("1", "a", "0", "1a", "a1", "1s", "1 ", "1.", "-", "1-", "e1", "1e", "1_", "12:", "1s1"),
-        *(TEMPORARY, f"{TEMPORARY}a ", "0x", "Tue ", "Mon Jan 1 ", "2026-01-01T", "C:\\Temp\\"),
+        *(
+            TEMPORARY,
+            f"{TEMPORARY}a ",
+            "0x",
+            "+0x",
+            "Tue ",
+            "Mon Jan 1 ",
+            "2026-01-01T",
+            "C:\\Temp\\",
+        ),
         *("C:\\", "abcdef1", "deadbeef0_", "C:\\Users\\a\\AppData\\Local\\", "1,", "1.1 "),
         "3f0c9a4e-8d1b-",
     ],

@@ -26,6 +26,9 @@ from service.tracing.tracing import Tracing
 
 # The entry point group in which packages register exporters.
 _GROUP: Final = "opentelemetry_traces_exporter"
+_EXPORTERS: Final = "OTEL_TRACES_EXPORTER"
+# The first one that is set counts.
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 _DEFAULT_PROTOCOL: Final = "http/protobuf"
 _NAME: Final = "mergewatch"
@@ -65,20 +68,22 @@ def open_tracing() -> Tracing:
 
 
 def _find_exporters() -> Iterator[EntryPoint]:
-    variable = "OTEL_TRACES_EXPORTER"
-    for given in (os.environ.get(variable) or "otlp").split(","):
-        name = given.strip()
+    for given in (os.environ.get(_EXPORTERS) or "otlp").split(","):
+        variable, name = _EXPORTERS, given.strip()
         if name == "otlp":
-            name = _OTLP.get(_find_protocol(), f"otlp by {_find_protocol()}")
+            variable, name = _find_otlp()
         found = tuple(entry_points(group=_GROUP, name=name))
         if not found:
             raise TracesError(f"{variable}: no exporter {name!r} is installed")
         yield found[0]
 
 
-def _find_protocol() -> str:
-    names = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    return next(filter(None, map(os.environ.get, names)), _DEFAULT_PROTOCOL)
+def _find_otlp() -> tuple[str, str]:
+    """Return the variable that chooses the protocol of OTLP, and the exporter for that."""
+    for variable in _PROTOCOLS:
+        if protocol := os.environ.get(variable):
+            return variable, _OTLP.get(protocol, f"otlp by {protocol}")
+    return _EXPORTERS, _OTLP[_DEFAULT_PROTOCOL]
 
 
 def _make_resource() -> Resource:

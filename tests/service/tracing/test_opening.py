@@ -82,6 +82,31 @@ def test_unsupported_export_settings_are_refused(
         open_tracing()
 
 
+@pytest.mark.parametrize(
+    ("variables", "wrong"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER: no exporter 'zipkin'"),
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL: no exporter 'otlp_proto_grpc'",
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "pigeon"},
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: no exporter 'otlp by pigeon'",
+        ),
+    ],
+    ids=["exporter", "protocol", "protocol of traces"],
+)
+def test_the_error_of_a_missing_exporter_names_the_variable_that_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str], wrong: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", URL)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TracesError, match=f"^{wrong} is installed$"):
+        open_tracing()
+
+
 async def test_the_variables_name_and_sample(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

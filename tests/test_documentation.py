@@ -42,7 +42,14 @@ from service.auth.code_host.decisions import (
 from service.cli.commands import COMMANDS
 from service.config.settings import DECLARATIONS
 from service.http.problems import TITLES
-from service.ingest.limiter import BODY_SECONDS
+from service.ingest.limiter import (
+    BODY_SECONDS,
+    MAX_HELD_BYTES,
+    MAX_HELD_BYTES_PER_SENDER,
+    SMALL_AT_ONCE,
+    SMALL_AT_ONCE_PER_SENDER,
+)
+from service.middleware.fair_queue import MAX_RUNNING, MAX_RUNNING_PER_TENANT
 from service.schemas.limits import MAX_GLOB_COST
 from service.server.process import KEEPALIVE_SECONDS
 from service.server.protocol import HEAD_SECONDS, SEND_SECONDS
@@ -165,6 +172,7 @@ BOUNDS = (
     f"{HEAD_SECONDS:.0f} seconds for a request's head, {SEND_SECONDS:.0f} for a body",
     f"{BODY_SECONDS:.0f} for a body and for a reader that stopped",
     f"that stopped, {KEEPALIVE_SECONDS:.0f} for an idle connection",
+    f"at most {MAX_RUNNING_PER_TENANT} of the {MAX_RUNNING} requests in progress in a process",
 )
 
 
@@ -172,6 +180,12 @@ BOUNDS = (
 def test_bounds_in_words_have_the_numbers_of_the_code(words: str) -> None:
     texts = map(read, ("docs/authentication.md", "docs/api.md", "SECURITY.md"))
     assert any(words in " ".join(text.split()) for text in texts)
+
+
+def test_one_sender_may_have_half_of_what_uploads_share() -> None:
+    assert "half of the slots and buffered bytes of uploads for one sender" in read("SECURITY.md")
+    assert SMALL_AT_ONCE_PER_SENDER * 2 == SMALL_AT_ONCE
+    assert MAX_HELD_BYTES_PER_SENDER * 2 == MAX_HELD_BYTES
 
 
 def test_the_statuses_of_all_problems_are_documented() -> None:

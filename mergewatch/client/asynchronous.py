@@ -65,6 +65,7 @@ from mergewatch.client.requests import (
     encode_body,
     encode_query,
     events_path,
+    known,
     repositories_path,
     tests_path,
 )
@@ -113,18 +114,18 @@ class AsyncClient:
         self, owner: str, **filters: Unpack[RepositoryFilters]
     ) -> Rows[Repository]:
         """List the repositories of an owner that the key can read, with their test health."""
-        return self._rows(repositories_path(owner), "repositories", filters)
+        return self._rows(repositories_path(owner), "repositories", RepositoryFilters, filters)
 
     def list_events(self, repository: str, **filters: Unpack[EventFilters]) -> Rows[Event]:
         """List events, newest first; by default those of the last day."""
-        return self._rows(events_path(repository), "events", filters)
+        return self._rows(events_path(repository), "events", EventFilters, filters)
 
     def export_events(self, repository: str, **filters: Unpack[EventSelection]) -> Rows[Event]:
         """Stream the event log in one request.
 
         Also raises `BrokenStreamError`. If the stream ends without an error, no row is missing.
         """
-        return self._stream(events_path(repository), filters)
+        return self._stream(events_path(repository), EventSelection, filters)
 
     def follow_events(self, repository: str, last_event_id: str | None = None) -> FollowedEvents:
         """Stream events as they arrive, and reconnect after a lost connection; never ends.
@@ -141,29 +142,31 @@ class AsyncClient:
     ) -> EventAggregate:
         """Count events: in total, over time, and by value."""
         path = events_path(repository, "aggregate")
-        return cast("EventAggregate", await self._get(path, "total", encode_query(filters)))
+        query = encode_query(known(EventSelection, filters))
+        return cast("EventAggregate", await self._get(path, "total", query))
 
     def search_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestFilters]
     ) -> Rows[TestIdentity]:
         """List the tests whose names match one of the globs."""
         path = tests_path(repository, "search", "tests")
-        return self._rows(path, "tests", {"test_name": test_name, **filters})
+        return self._rows(path, "tests", TestFilters, filters, test_name=test_name)
 
     def export_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
     ) -> Rows[TestIdentity]:
         """Stream the tests whose names match, in one request; see `export_events`."""
         path = tests_path(repository, "search", "tests")
-        return self._stream(path, {"test_name": test_name, **filters})
+        return self._stream(path, TestSelection, filters, test_name=test_name)
 
     async def count_tests(
         self, repository: str, test_name: str | list[str] = "*", **filters: Unpack[TestSelection]
     ) -> TestTotal:
         """Return the number of rows that match, counted up to 10,000."""
-        values = {"test_name": test_name, **filters, "include": "total", "per_page": 1}
+        values = {**known(TestSelection, filters), "include": "total", "per_page": 1}
+        query = encode_query({"test_name": test_name, **values})
         path = tests_path(repository, "search", "tests")
-        return cast("TestTotal", await self._get(path, "tests", encode_query(values)))
+        return cast("TestTotal", await self._get(path, "tests", query))
 
     async def get_test(self, repository: str, test_id: UUID | str) -> TestDetail:
         """Return one test, summed up over all its pipelines and jobs."""
@@ -175,27 +178,29 @@ class AsyncClient:
     ) -> HealthReport:
         """Return the health of a test in each job, with the reasons."""
         path = tests_path(repository, "tests", test_id, "health")
-        return cast("HealthReport", await self._get(path, "jobs", encode_query(options)))
+        query = encode_query(known(HealthOptions, options))
+        return cast("HealthReport", await self._get(path, "jobs", query))
 
     def list_executions(
         self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionFilters]
     ) -> Rows[Execution]:
         """List the executions of a test, newest first; by default those of the last 30 days."""
         path = tests_path(repository, "tests", test_id, "executions")
-        return self._rows(path, "executions", filters)
+        return self._rows(path, "executions", ExecutionFilters, filters)
 
     def export_executions(
         self, repository: str, test_id: UUID | str, **filters: Unpack[ExecutionSelection]
     ) -> Rows[Execution]:
         """Stream the executions of a test in one request; see `export_events`."""
-        return self._stream(tests_path(repository, "tests", test_id, "executions"), filters)
+        path = tests_path(repository, "tests", test_id, "executions")
+        return self._stream(path, ExecutionSelection, filters)
 
     def list_failures(
         self, repository: str, test_id: UUID | str, **filters: Unpack[FailureFilters]
     ) -> Rows[Failure]:
         """List the failures of a test, latest first; executions that failed alike are grouped."""
         path = tests_path(repository, "tests", test_id, "failures")
-        return self._rows(path, "failures", filters)
+        return self._rows(path, "failures", FailureFilters, filters)
 
     async def get_failure(
         self, repository: str, test_id: UUID | str, failure_id: UUID | str
@@ -206,13 +211,14 @@ class AsyncClient:
 
     def list_runs(self, repository: str, **filters: Unpack[RunFilters]) -> Rows[Run]:
         """List the CI jobs with stored results, newest first."""
-        return self._rows(tests_path(repository, "runs"), "runs", filters)
+        return self._rows(tests_path(repository, "runs"), "runs", RunFilters, filters)
 
     def list_health_transitions(
         self, repository: str, **filters: Unpack[TransitionFilters]
     ) -> Rows[Transition]:
         """List the health changes of all tests, newest first."""
-        return self._rows(tests_path(repository, "health-transitions"), "transitions", filters)
+        path = tests_path(repository, "health-transitions")
+        return self._rows(path, "transitions", TransitionFilters, filters)
 
     async def get_test_transitions(self, repository: str, test_id: UUID | str) -> TestTransitions:
         """Return the newest health changes of a test."""
@@ -224,7 +230,8 @@ class AsyncClient:
     ) -> Series:
         """Return a figure about the tests of a repository, by UTC day."""
         path = tests_path(repository, "tests", "stats", stat)
-        return cast("Series", await self._get(path, "value_over_time", encode_query(filters)))
+        query = encode_query(known(StatsFilters, filters))
+        return cast("Series", await self._get(path, "value_over_time", query))
 
     async def group_tests(self, repository: str, by: Grouping) -> list[TestGroup]:
         """Count tests by pipeline, job, directory or owner, worst first."""
@@ -237,14 +244,15 @@ class AsyncClient:
     ) -> TestSeries:
         """Return a figure about one test, by UTC day."""
         path = tests_path(repository, "tests", test_id, "stats", stat)
-        query = encode_query(filters)
+        query = encode_query(known(StatsFilters, filters))
         return cast("TestSeries", await self._get(path, "value_over_time", query))
 
     def list_quarantines(
         self, repository: str, **filters: Unpack[QuarantineFilters]
     ) -> Rows[Quarantine]:
         """List the quarantines in force, oldest first."""
-        return self._rows(tests_path(repository, "quarantines"), "quarantined_tests", filters)
+        path = tests_path(repository, "quarantines")
+        return self._rows(path, "quarantined_tests", QuarantineFilters, filters)
 
     async def get_quarantine(self, repository: str, quarantine_id: UUID | str) -> Quarantine:
         """Return one quarantine in force."""
@@ -255,7 +263,7 @@ class AsyncClient:
         self, repository: str, test_name: str, reason: str, **options: Unpack[QuarantineOptions]
     ) -> AddedQuarantine:
         """Quarantine a test, or update its quarantine in force for the same branch."""
-        wanted = {"test_name": test_name, "reason": reason, **options}
+        wanted = {"test_name": test_name, "reason": reason, **known(QuarantineOptions, options)}
         response = await self._transport.send(
             "POST",
             tests_path(repository, "quarantines"),
@@ -278,7 +286,8 @@ class AsyncClient:
         self, repository: str, **filters: Unpack[PageSize]
     ) -> Rows[QuarantineChange]:
         """List the changes of quarantines, newest first."""
-        return self._rows(tests_path(repository, "quarantines", "changes"), "changes", filters)
+        path = tests_path(repository, "quarantines", "changes")
+        return self._rows(path, "changes", PageSize, filters)
 
     async def send_events(self, repository: str, lines: bytes) -> EventIntake:
         """Send events of the repository as NDJSON. Sending the same events again is idempotent."""
@@ -305,12 +314,17 @@ class AsyncClient:
         headers = {"Content-Type": media_type, "Content-Encoding": "gzip"}
         return await self._transport.send("POST", path, body=packed, headers=headers)
 
-    def _rows(self, path: str, rows: str, filters: Mapping[str, object]) -> Rows[Any]:
-        query = encode_query({"per_page": _PER_PAGE, **filters})
+    def _rows(
+        self, path: str, rows: str, declared: type, filters: Mapping[str, object], **more: object
+    ) -> Rows[Any]:
+        query = encode_query({"per_page": _PER_PAGE, **more, **known(declared, filters)})
         return Rows(partial(self._pages, path, rows, query))
 
-    def _stream(self, path: str, filters: Mapping[str, object]) -> Rows[Any]:
-        return Rows(partial(self._read_stream, path, encode_query(filters)))
+    def _stream(
+        self, path: str, declared: type, filters: Mapping[str, object], **more: object
+    ) -> Rows[Any]:
+        query = encode_query({**more, **known(declared, filters)})
+        return Rows(partial(self._read_stream, path, query))
 
     async def _read_stream(self, path: str, query: str) -> AsyncGenerator[list[Any], None]:
         lines = LineBuffer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
@@ -25,6 +26,22 @@ def tests_path(repository: str, *rest: str | UUID) -> str:
 def repositories_path(owner: str) -> str:
     """Return the path of the repositories of an owner."""
     return f"/v1/ci/{_segment(owner)}/repositories"
+
+
+def known(declared: type[Any], values: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the values; `declared` is the `TypedDict` of their names.
+
+    The service ignores parameters that it does not know, so it would answer as if a misspelled
+    filter were not there.
+
+    Raises:
+        TypeError: a name is not declared.
+    """
+    names = declared.__required_keys__ | declared.__optional_keys__
+    for name in values:
+        if name not in names:
+            raise TypeError(f"there is no parameter {name!r}, only {', '.join(sorted(names))}")
+    return values
 
 
 def encode_query(values: Mapping[str, object]) -> str:

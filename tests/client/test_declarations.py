@@ -100,3 +100,25 @@ def test_a_list_takes_the_documented_parameters(operation_id: str) -> None:
     documented = {each["name"] for each in operation["parameters"] if each.get("in") == "query"}
     declared = set(get_type_hints(LISTS[operation_id]))
     assert declared == documented - OWN - ARGUMENTS.get(operation_id, set())
+
+
+TAKE_PARAMETERS = [
+    name
+    for name, method in vars(AsyncClient).items()
+    if not name.startswith("_") and "Unpack" in str(inspect.signature(method))
+]
+
+
+@pytest.mark.parametrize("name", TAKE_PARAMETERS)
+async def test_a_misspelled_parameter_is_an_error(name: str) -> None:
+    """The service ignores it, so a list would be that without the filter."""
+    assert len(TAKE_PARAMETERS) > 15
+    async with AsyncClient("http://127.0.0.1:1", "token") as client:
+        method: Any = getattr(client, name)
+        positional = [
+            "acme/widgets" if parameter.name == "repository" else "x"
+            for parameter in inspect.signature(method).parameters.values()
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ]
+        with pytest.raises(TypeError, match=r"^there is no parameter 'halth_status', only \w+"):
+            await method(*positional, halth_status="broken")

@@ -25,8 +25,8 @@ def parse_url(text: str) -> str:
     """Check the URL of a receiver. Errors do not repeat it, because it may be a secret.
 
     Raises:
-        InvalidValueError: it is not an http or https URL, is too long, contains credentials or a
-            fragment, or abbreviates an IP address.
+        InvalidValueError: it is not an http or https URL, is too long, contains credentials, a
+            fragment or characters that no URL has, or abbreviates an IP address.
     """
     text = text.strip()
     try:
@@ -34,7 +34,9 @@ def parse_url(text: str) -> str:
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
-    if not good or not _CHARACTERS.fullmatch(text) or len(text) > MAX_URL_LENGTH:
+    if text and not _CHARACTERS.fullmatch(text):
+        raise InvalidValueError("the URL must be one line of ASCII, without spaces")
+    if not good or len(text) > MAX_URL_LENGTH:
         raise InvalidValueError(
             f"the URL must be http or https, with a host, in at most {MAX_URL_LENGTH:,} characters"
         )

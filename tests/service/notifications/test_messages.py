@@ -158,6 +158,12 @@ def test_an_invalid_url_is_refused_without_repeating_it(url: str) -> None:
     assert "a.example" not in str(refused.value)
 
 
+@pytest.mark.parametrize("url", ["https://a.example/ b", "https://a.example/\nb", "https://a.é/"])
+def test_the_error_says_if_characters_of_a_url_are_wrong(url: str) -> None:
+    with pytest.raises(InvalidValueError, match="must be one line of ASCII, without spaces"):
+        parse_url(url)
+
+
 def test_a_url_may_come_from_a_file_and_is_shown_without_its_path() -> None:
     url = parse_url("https://hooks.example:8443/T000/B000/hush\n")
     assert url == "https://hooks.example:8443/T000/B000/hush"

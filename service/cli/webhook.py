@@ -64,7 +64,7 @@ def add(
 @webhook.command("list")
 @click.option("--repository", type=REPOSITORY, metavar="OWNER/REPOSITORY", help="Only of this one.")
 def list_webhooks(repository: RepositoryName | None) -> None:
-    """List the webhooks, with the numbers of waiting and dead notifications."""
+    """List the webhooks, and count their waiting and dead notifications."""
 
     async def read(store: Store) -> list[tuple[Webhook, OutboxCount]]:
         found = await store.list_webhooks(repository)

@@ -31,7 +31,7 @@ _OPTIONS: Final = {"owner": "OWNER", "sort": "--sort"}
 @limit_option
 @json_option
 def health(owner: str, sort: Literal["worst", "name"], limit: int | None, as_json: bool) -> None:
-    """List the repositories of an owner with the health of their tests, worst first.
+    """List repositories with the health of their tests, worst first.
 
     It reads from the service at MERGEWATCH_URL with the key in MERGEWATCH_TOKEN.
     """

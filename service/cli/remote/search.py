@@ -90,7 +90,7 @@ def search(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """List the tests whose name matches a glob: a row for each pipeline and job.
+    """List tests by name: a row for each pipeline and job.
 
     A glob with * and ? must match the whole name. Without a glob, all tests are listed.
     """

@@ -57,7 +57,7 @@ tests.add_command(forget)
 @click.argument("test", type=TEXT)
 @json_option
 def show(repository: RepositoryName, test: str, as_json: bool) -> None:
-    """Show a test, the owners of its file, and the reasons for its health.
+    """Show a test, its owners, and the reasons for its health.
 
     TEST is its full name or its id.
     """

@@ -28,6 +28,17 @@ def test_a_command_is_listed_by_its_own_first_sentence(name: str) -> None:
     )
 
 
+def test_the_help_of_a_group_lists_each_command_by_a_whole_sentence() -> None:
+    cut = []
+    for name in COMMANDS:
+        group = main.get_command(click.Context(main), name)
+        if isinstance(group, click.Group):
+            context = click.Context(group, info_name=f"mergewatch {name}", terminal_width=80)
+            lines = group.get_help(context).partition("Commands:")[2].splitlines()
+            cut += [line for line in lines if line.endswith("...")]
+    assert cut == []
+
+
 def test_an_unknown_command_is_a_usage_error() -> None:
     with pytest.raises(click.UsageError, match="No such command"):
         main.main(["no-such-command"], standalone_mode=False)

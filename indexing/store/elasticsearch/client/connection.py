@@ -194,10 +194,9 @@ class Connection:
         except SerializationError as error:
             raise self._unreadable() from error
         except TransportError as error:
-            # Its text contains the URL, which may hold a password.
-            raise StoreUnavailableError(
-                f"{self._name} cannot be reached ({type(error).__name__})"
-            ) from error
+            # The text is that of `HttpNode`, without the URL, which may hold a password.
+            why = ": ".join(filter(None, (type(error).__name__, error.message)))
+            raise StoreUnavailableError(f"{self._name} cannot be reached ({why})") from error
         is_failure = status >= 300 and status not in allow
         if is_failure and (isinstance(failure_in(answer), dict) or status in SAY_ENOUGH):
             raise error_of(status, answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -297,14 +298,32 @@ async def test_an_api_key_goes_to_every_node_and_into_no_message(nodes: Nodes) -
     assert {request.headers["Authorization"] for _, request in nodes.asked} == {"ApiKey c2VjcmV0"}
 
 
-async def test_a_node_that_is_gone_is_named_without_its_password() -> None:
-    connection = Connection([f"http://user:{PASSWORD}@127.0.0.1:1"])
+@pytest.mark.parametrize(
+    ("scheme", "why"), [("http", "ConnectionError: .+"), ("https", r"TlsError: \[SSL.+")]
+)
+async def test_the_error_says_why_a_node_cannot_be_reached_without_its_password(
+    scheme: str, why: str
+) -> None:
+    """Over http nobody listens, over https the node does not speak TLS."""
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    if scheme == "http":
+        server.close()
+    connection = Connection([f"{scheme}://user:{PASSWORD}@127.0.0.1:{port}"])
     try:
         with pytest.raises(StoreUnavailableError) as raised:
             await connection.request("GET", "/")
     finally:
         await connection.close()
-    assert str(raised.value) == "Elasticsearch at 127.0.0.1:1 cannot be reached (ConnectionError)"
+        server.close()
+    named = f"Elasticsearch at 127.0.0.1:{port} cannot be reached"
+    assert re.fullmatch(rf"{named} \({why}\)", str(raised.value))
+    assert PASSWORD not in str(raised.value)
 
 
 async def test_a_search_with_the_whole_time_of_a_read_is_not_moved_to_another_node(

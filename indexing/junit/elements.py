@@ -305,14 +305,10 @@ class CaseCollector:
         if class_name == NODE_CLASS and suite.inherited.node_suites:
             return suite.inherited.node_suites
         name = find_stated(case.attributes, "name")
-        if "classname" not in case.attributes and name is not None:
-            # Bazel gives a test that writes no report, and its suite, the same name. Common Test
-            # runs a test in several groups, such as `tcp.fast`.
-            outer = None if suite.name == name else suite.name
-            group = find_stated(case.attributes, "group")
-            return ".".join(part for part in (outer, group) if part)
-        if class_name in _NO_CLASS and name == _GO_PACKAGE:
-            return suite.name
+        has_none = "classname" not in case.attributes and name is not None
+        if has_none or (class_name in _NO_CLASS and name == _GO_PACKAGE):
+            # Bazel gives a test that writes no report, and its suite, the same name.
+            return None if suite.name == name else suite.name
         return class_name
 
     def _remember_names(self, *names: str) -> None:

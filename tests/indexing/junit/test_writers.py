@@ -125,14 +125,6 @@ def test_tests_without_a_class_have_the_name_of_their_suite() -> None:
     assert {case.function_name for case in cases} == {"opens"}
 
 
-def test_a_test_of_common_test_has_the_name_of_its_group() -> None:
-    tests = '<testcase name="opens"/><testcase name="opens" group="tcp.fast"/>'
-    cases = read_cases(f'<testsuite name="door_SUITE">{tests}</testsuite>')
-    assert [case.test_name for case in cases] == ["door_SUITE.opens", "door_SUITE.tcp.fast.opens"]
-    other = read_one('<testcase classname="Door" name="opens" group="tcp"/>')
-    assert other.test_name == "Door.opens"
-
-
 def test_a_test_without_a_class_that_is_its_suite_has_its_name_once() -> None:
     # What Bazel writes for a test that writes no report itself.
     (case,) = read_cases('<testsuite name="//a:b"><testcase name="//a:b"/></testsuite>')

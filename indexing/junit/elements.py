@@ -93,6 +93,8 @@ _GINKGO_RETRY: Final = re.compile(r"^Attempt #[0-9]+ Failed\.  Retrying", re.MUL
 # https://github.com/gotestyourself/gotestsum, internal/junitxml/report.go
 _GO_PACKAGE: Final = "TestMain"
 _NO_CLASS: Final = frozenset({None, "."})
+# What PHPUnit up to 9 says of a data provider that failed. All of them are called `Error`.
+_PHP_PROVIDER: Final = "PHPUnit\\Framework\\Error"
 
 # How many characters of an untrusted element name an error message repeats.
 _SHOWN_NAME_LENGTH: Final = 80
@@ -296,19 +298,14 @@ class CaseCollector:
         )
 
     def _find_class_name(self, case: _OpenCase) -> str | None:
-        """Return the class name of a case, or its suite if only that tells tests apart.
-
-        Writers without classes, such as cmocka, Erlang's Common Test and TAP::Formatter::JUnit,
-        leave out the attribute. pytest writes an empty one for a module that cannot be imported.
-        """
+        """Return the class name of a case, or its suite if only that tells tests apart."""
         class_name, suite = find_class_name(case.attributes), self._suites[-1]
         if class_name == NODE_CLASS and suite.inherited.node_suites:
             return suite.inherited.node_suites
-        name = find_stated(case.attributes, "name")
-        has_none = "classname" not in case.attributes and name is not None
-        if has_none or (class_name in _NO_CLASS and name == _GO_PACKAGE):
-            # Bazel gives a test that writes no report, and its suite, the same name.
-            return None if suite.name == name else suite.name
+        if class_name in _NO_CLASS and (
+            case.attributes.get("name") == _GO_PACKAGE or case.failure_type == _PHP_PROVIDER
+        ):
+            return suite.name
         return class_name
 
     def _remember_names(self, *names: str) -> None:

@@ -71,7 +71,7 @@ def test_a_suite_within_another_does_not_change_how_that_one_goes_on() -> None:
 
 
 def test_a_suite_of_many_tests_loses_none() -> None:
-    cases = "".join(f'<testcase classname="" name="t{number}"/>' for number in range(1_000))
+    cases = "".join(f'<testcase name="t{number}"/>' for number in range(1_000))
     found = read_cases(f'<testsuite name="pytest">{cases}</testsuite>')
     assert [case.test_name for case in found] == [f"t{number}" for number in range(1_000)]
     assert len(read(f'<testsuite name="pytest">{cases}<testcase/></testsuite>')) == 1_001
@@ -84,5 +84,5 @@ def test_cases_keep_their_order_whatever_their_conclusions() -> None:
 
 
 def test_a_case_that_leaves_the_queue_does_not_hide_a_later_attempt() -> None:
-    others = "".join(f'<testcase classname="" name="t{number}"/>' for number in range(255))
+    others = "".join(f'<testcase name="t{number}"/>' for number in range(255))
     assert read_attempts(FAILED + PASSED + others + PASSED) == [("failed", False), ("passed", True)]

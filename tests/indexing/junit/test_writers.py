@@ -116,25 +116,15 @@ def test_names_of_nested_suites_take_no_more_memory_than_a_name_may_have() -> No
     assert peak < 10 * len(document)
 
 
-def test_tests_without_a_class_have_the_name_of_their_suite() -> None:
-    # What cmocka writes for its groups, and TAP::Formatter::JUnit for the scripts of Perl.
-    opens = '<testcase name="opens"/>'
-    suites = [f'<testsuite name="{name}">{opens}</testsuite>' for name in ("door", "lock", " ")]
-    cases = read_cases(f'<testsuites name="all">{"".join(suites)}</testsuites>')
-    assert [case.test_name for case in cases] == ["door.opens", "lock.opens", "opens"]
-    assert {case.function_name for case in cases} == {"opens"}
-
-
-def test_a_test_without_a_class_that_is_its_suite_has_its_name_once() -> None:
-    # What Bazel writes for a test that writes no report itself.
-    (case,) = read_cases('<testsuite name="//a:b"><testcase name="//a:b"/></testsuite>')
-    assert case.test_name == "//a:b"
-
-
-def test_a_test_with_an_empty_class_has_only_its_own_name() -> None:
-    # What pytest writes for a module that cannot be imported.
-    (case,) = read_cases('<testsuite name="pytest"><testcase classname="" name="a.b"/></testsuite>')
-    assert case.test_name == "a.b"
+def test_a_php_data_provider_that_failed_has_the_name_of_its_test() -> None:
+    # What PHPUnit 9 writes, whatever the provider.
+    error = '<error type="PHPUnit\\Framework\\Error">Error</error>'
+    document = f'<testsuite name="HingeTest::testOpens"><testcase name="Error">{error}</testcase>'
+    (case,) = read_cases(f"{document}</testsuite>")
+    assert (case.test_name, case.function_name) == ("HingeTest::testOpens.Error", "Error")
+    assert (
+        read_one('<testcase name="Error"><error type="TypeError"/></testcase>').test_name == "Error"
+    )
 
 
 @pytest.mark.parametrize("risk", ["RiskyTestError", "OutputError"])

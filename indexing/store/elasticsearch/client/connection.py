@@ -49,6 +49,7 @@ from indexing.store.elasticsearch.client.failures import (
     type_of,
 )
 from indexing.store.elasticsearch.client.http_node import HttpNode
+from indexing.store.elasticsearch.client.node_pool import AnsweringNodes
 from indexing.store.elasticsearch.client.places import WILDCARDS, Place, Search
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
@@ -117,13 +118,12 @@ class Connection:
         self._transport = AsyncTransport(
             nodes,
             node_class=HttpNode,
+            node_pool_class=AnsweringNodes,
             serializers=dict.fromkeys(_SERIALIZED, OrjsonSerializer()),
             # At least one retry: the server may have closed a kept-alive connection.
             max_retries=max(1, len(nodes) - 1),
             retry_on_timeout=several,
             retry_on_status=(),
-            # Retrying a dead node is cheap: it answers or refuses the connection at once.
-            max_dead_node_backoff=1.0,
             meta_header=False,
         )
         self._compresses = is_worthwhile(node.host for node in nodes)

@@ -44,6 +44,10 @@ _MAX_IDLE_SECONDS: Final = 15.0
 # RFC 8305, section 5: the delay after which the next address of a name is tried too.
 _NEXT_ADDRESS_SECONDS: Final = 0.25
 
+# A machine that is off does not answer. The kernel of a busy one does, and this leaves time to ask
+# it twice more. TLS and the request have the rest of their own time.
+_CONNECT_SECONDS: Final = 3.5
+
 # RFC 9110, section 8.6: these say that they have no body, too.
 _WITH_BODY: Final = frozenset({"POST", "PUT"})
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -65,6 +69,8 @@ class HttpNode(BaseAsyncNode):
         self._turns = itertools.count()
         self._slots = asyncio.Semaphore(config.connections_per_node)
         self._heads: dict[tuple[tuple[str, str], ...], str] = {}
+        # Whether the last request was answered, with whatever status.
+        self.has_answered = True
 
     async def perform_request(  # type: ignore[override]
         self,
@@ -93,11 +99,14 @@ class HttpNode(BaseAsyncNode):
             # The transport does not repeat this request, nor avoid the node.
             raise LargeAnswerError("Elasticsearch gives a larger answer than accepted") from None
         except ssl.SSLError as error:
+            self.has_answered = False
             raise TlsError(str(error), errors=(error,)) from None
         except (OSError, EOFError, zlib.error) as error:
+            self.has_answered = False
             if deadline.expired():
                 raise ConnectionTimeout("no response in time", errors=(error,)) from None
             raise elastic_transport.ConnectionError(str(error), errors=(error,)) from None
+        self.has_answered = True
         meta = ApiResponseMeta(
             node=self.config,
             duration=time.monotonic() - start,
@@ -143,9 +152,10 @@ class HttpNode(BaseAsyncNode):
     async def _connect(self) -> HttpConnection:
         loop = asyncio.get_running_loop()
         addresses = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        connected = await aiohappyeyeballs.start_connection(
-            self._in_turn(addresses), happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS
-        )
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            connected = await aiohappyeyeballs.start_connection(
+                self._in_turn(addresses), happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS
+            )
         try:
             _, connection = await loop.create_connection(
                 HttpConnection,

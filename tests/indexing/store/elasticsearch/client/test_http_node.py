@@ -328,3 +328,25 @@ async def test_a_node_with_a_trusted_certificate_is_asked_over_tls(tmp_path: Pat
             with pytest.raises(TlsError):
                 await ask(node)
     assert len(server.heads) == 2
+
+
+async def test_a_machine_that_answers_no_connection_is_given_up_long_before_a_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_node, "_CONNECT_SECONDS", 0.1)
+    with socket.create_server((HOST, 0), backlog=0) as full:
+        # The kernel drops further attempts to connect, as if the machine was off.
+        waiting = [socket.socket() for _ in range(3)]
+        try:
+            for each in waiting:
+                each.setblocking(False)
+                each.connect_ex(full.getsockname())
+            async with node_of(Server([OK], full.getsockname()[1])) as node:
+                # It can be sent again: nothing of it was sent.
+                with pytest.raises(elastic_transport.ConnectionError) as raised:
+                    await ask(node)
+        finally:
+            for each in waiting:
+                each.close()
+    assert not isinstance(raised.value, ConnectionTimeout)
+    assert not node.has_answered

@@ -17,6 +17,9 @@ LAYOUT_VERSION: Final = 10
 # Increase it with every change of a template, and so with every change of the layout.
 TEMPLATES_VERSION: Final = 11
 
+# Of all index templates that match a name, a cluster uses the one with the highest priority.
+PRIORITY: Final = 500
+
 # Older servers lack features that this backend uses, or respond differently.
 MIN_SERVER_MAJOR: Final = 9
 
@@ -313,7 +316,7 @@ class Layout:
         own = f"{self.prefix}-{name}@custom"
         return {
             "index_patterns": [pattern],
-            "priority": 500,
+            "priority": PRIORITY,
             "composed_of": [f"{self.prefix}-{name}@default", own],
             "ignore_missing_component_templates": [own],
             "_meta": {"version": TEMPLATES_VERSION},

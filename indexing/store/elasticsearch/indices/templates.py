@@ -11,9 +11,10 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from indexing.errors import StoreUnavailableError
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.client.failures import NOT_FOUND
-from indexing.store.elasticsearch.indices.layout import TEMPLATES_VERSION, Layout
+from indexing.store.elasticsearch.indices.layout import PRIORITY, TEMPLATES_VERSION, Layout
 
 # Each of these settings sets the number of replicas; if both are set, Elasticsearch uses the second
 # one.
@@ -50,20 +51,27 @@ async def choose_replicas(connection: Connection, index: str) -> dict[str, Any]:
     """Return the settings that an index of that name needs besides those of its templates.
 
     They are empty if a template sets the number of replicas, so that `@custom` takes precedence.
+
+    Raises:
+        StoreUnavailableError: the index would get another template than that of this project.
     """
-    given = await _read_settings(connection, index)
+    resolved = await resolve(connection, index)
+    # Only the index template with the highest priority applies. Without ours, the cluster would
+    # guess the types of fields, and a filter by branch would find nothing.
+    if str(resolved.get("mappings", {}).get("dynamic")).lower() != "false":
+        raise StoreUnavailableError(
+            f"the index {index} cannot be created: an index template of another program has a"
+            f" higher priority than {PRIORITY} and matches its name"
+        )
+    given = dict(_flatten(resolved.get("settings", {})))
     return {} if any(name in given for name in _REPLICAS) else dict(_DEFAULT_REPLICAS)
 
 
 async def choose_settings(connection: Connection, index: str) -> dict[str, Any]:
     """Return all settings that a new index of that name gets, including those of its templates."""
-    given = await _read_settings(connection, index)
-    return given if any(name in given for name in _REPLICAS) else given | _DEFAULT_REPLICAS
-
-
-async def _read_settings(connection: Connection, index: str) -> dict[str, Any]:
     resolved = await resolve(connection, index)
-    return dict(_flatten(resolved.get("settings", {})))
+    given = dict(_flatten(resolved.get("settings", {})))
+    return given if any(name in given for name in _REPLICAS) else given | _DEFAULT_REPLICAS
 
 
 async def resolve(connection: Connection, index: str) -> dict[str, Any]:

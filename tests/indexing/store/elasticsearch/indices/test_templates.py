@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
+from indexing.errors import StoreUnavailableError
+from indexing.models.events import EventQuery
+from indexing.models.executions import Conclusion
+from indexing.models.paging import Anchor
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch.indices import templates
-from indexing.store.elasticsearch.indices.layout import TEMPLATES_VERSION, Layout
+from indexing.store.elasticsearch.indices.layout import PRIORITY, TEMPLATES_VERSION, Layout
 from indexing.store.elasticsearch.store import ElasticsearchStore
+from indexing.store.interface import EventOutcome
+from tests.builders import NOON, WIDGETS, after, make_event, make_executions, make_run
 from tests.indexing.store.elasticsearch.inspection import ask, open_at
 
 pytestmark = pytest.mark.fresh_indices
@@ -118,3 +124,27 @@ async def test_whoever_runs_the_cluster_has_the_last_word_on_replicas(
     finally:
         await ask(store, "PUT", own, {"template": {}})
         await store.close()
+
+
+async def test_no_index_is_created_from_a_template_of_another_program(
+    store: ElasticsearchStore, elasticsearch_place: ElasticsearchPlace
+) -> None:
+    """The cluster would guess its mapping, and a filter by branch would find nothing."""
+    await store.ensure_repository(WIDGETS)
+    template = f"/_index_template/{elasticsearch_place.prefix}-of-others"
+    body = {"index_patterns": [f"{elasticsearch_place.prefix}-*"], "priority": PRIORITY + 1}
+    event = make_event(1, base_ref="release/1")
+    await ask(store, "PUT", template, body)
+    try:
+        with pytest.raises(StoreUnavailableError, match="events-2026-09 cannot be created"):
+            await store.write_events([event])
+        run = make_run()
+        results = make_executions(run, [("t", Conclusion.PASSED)])
+        with pytest.raises(StoreUnavailableError, match="executions-2026-09 cannot be created"):
+            await store.write_results(WIDGETS, {run: results})
+    finally:
+        await ask(store, "DELETE", template)
+    assert await store.write_events([event]) == [EventOutcome.WRITTEN]
+    query = EventQuery(WIDGETS, NOON, after(days=1), base_ref=event.base_ref)
+    page = await store.list_events(query, Anchor(), 10)
+    assert [row.key for row in page.rows] == [event.key]

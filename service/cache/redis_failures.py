@@ -51,6 +51,9 @@ _BY_CODE: Final = {
     for reason in Reason
     # These reasons have no reply code.
     if reason.name not in ("TIMEOUT", "CONNECTION", "CLIENTS", "DATABASE", "OTHER")
+} | {
+    # A script of another client runs for seconds; before this reply, the server sends none.
+    "BUSY": Reason.TIMEOUT,
 }
 
 # The rest of a sentence that begins with "the Redis at HOST:PORT ".

@@ -31,6 +31,7 @@ REPLIES = {
     "OOM command not allowed when used memory > 'maxmemory'.": Reason.OOM,
     "MISCONF Errors writing to the AOF file: No space left on device": Reason.MISCONF,
     "NOREPLICAS Not enough good replicas to write.": Reason.NOREPLICAS,
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL.": Reason.TIMEOUT,
     "ERR max number of clients reached": Reason.CLIENTS,
     "ERR DB index is out of range": Reason.DATABASE,
     "ERR SELECT is not allowed in cluster mode": Reason.DATABASE,

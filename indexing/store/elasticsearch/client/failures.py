@@ -26,16 +26,21 @@ PASSING: Final = frozenset({TOO_MANY, 502, 503, 504})
 INDEX_GONE: Final = "index_not_found_exception"
 BLOCKED: Final = "cluster_block_exception"
 
-# These have the status 400 although the request is valid: the cluster is full, or an index is
-# closed, blocked or missing. The operator can fix that.
+# These have the status 400 although the request is valid: the cluster is full, an index is closed,
+# blocked or missing, or another program has made its mapping strict, which then takes no document:
+# each has fields that are not mapped. The operator can fix that.
 _STATE_OF_CLUSTER: Final = frozenset(
-    {INDEX_GONE, BLOCKED, "index_closed_exception", "validation_exception"}
+    {
+        INDEX_GONE,
+        BLOCKED,
+        "index_closed_exception",
+        "strict_dynamic_mapping_exception",
+        "validation_exception",
+    }
 )
 
 # The document does not fit the mapping of the index.
-_DOCUMENT_REFUSED: Final = frozenset(
-    {"document_parsing_exception", "mapper_parsing_exception", "strict_dynamic_mapping_exception"}
-)
+_DOCUMENT_REFUSED: Final = frozenset({"document_parsing_exception", "mapper_parsing_exception"})
 # An `illegal_argument_exception` concerns the document only if its reason says so: a full shard or
 # a missing ingest pipeline has the same type.
 _ILLEGAL_ARGUMENT: Final = "illegal_argument_exception"

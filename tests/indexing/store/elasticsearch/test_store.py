@@ -86,6 +86,20 @@ async def test_an_event_that_the_index_cannot_hold_is_refused_alone(
     assert await event_ids(store) == [3, 1]
 
 
+async def test_an_index_whose_mapping_was_made_strict_refuses_no_event_for_good(
+    store: ElasticsearchStore,
+) -> None:
+    """It takes none, so the sender must keep them."""
+    await store.ensure_repository(WIDGETS)
+    await store.write_events([make_event(1)])
+    mapping = f"/{cluster_of(store).layout.events_of('2026-09')}/_mapping"
+    await ask(store, "PUT", mapping, {"dynamic": "strict"})
+    with pytest.raises(StoreUnavailableError, match="mapping set to strict"):
+        await store.write_events([make_event(2)])
+    await ask(store, "PUT", mapping, {"dynamic": False})
+    assert await store.write_events([make_event(2)]) == [EventOutcome.WRITTEN]
+
+
 @pytest.mark.parametrize(
     "pattern", ["*a" + "?" * 40, "*a" + "?" * 40 + "*b", "*?a" * 15 + "?" * 60]
 )

@@ -13,7 +13,11 @@ from pytest_aiohttp.plugin import AiohttpServer
 from indexing.store.elasticsearch.client import node_pool
 from indexing.store.elasticsearch.client.connection import WRITING, Connection
 from indexing.store.elasticsearch.client.http_node import HttpNode
-from indexing.store.elasticsearch.client.node_pool import PAUSE_SECONDS, AnsweringNodes
+from indexing.store.elasticsearch.client.node_pool import (
+    PAUSE_AFTER_ERROR_SECONDS,
+    PAUSE_SECONDS,
+    AnsweringNodes,
+)
 from tests.indexing.store.elasticsearch.client.nodes import Nodes, json_response
 from tests.servers.ports import HOST
 
@@ -58,10 +62,14 @@ def test_one_request_at_a_time_tries_a_node_that_did_not_answer(
     assert [pool.get() for _ in range(10)].count(failed) == 5
 
 
-def test_a_node_that_answers_with_an_error_is_not_avoided(pool: AnsweringNodes) -> None:
-    failed, _ = pool.all()
+def test_a_node_that_answers_with_an_error_is_tried_again_soon(
+    pool: AnsweringNodes, clock: SimpleNamespace
+) -> None:
+    failed, other = pool.all()
     fail(pool, failed, answering=True)
-    assert [pool.get() for _ in range(10)].count(failed) == 5
+    assert {pool.get() for _ in range(10)} == {other}
+    clock.now += PAUSE_AFTER_ERROR_SECONDS
+    assert [pool.get() for _ in range(10)].count(failed) == 1
 
 
 def test_if_no_node_answers_all_are_tried(pool: AnsweringNodes, clock: SimpleNamespace) -> None:

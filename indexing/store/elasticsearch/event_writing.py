@@ -1,7 +1,7 @@
 """Writes the event log: concurrent small batches share one bulk request and one refresh.
 
-A round writes the events of all waiting calls. Each call returns once its events are durable and
-visible, exactly as without rounds.
+A round writes the events of all waiting calls into slices that exist. Each call returns once its
+events are durable and visible, exactly as without rounds.
 """
 
 from __future__ import annotations
@@ -64,9 +64,15 @@ class EventWriter:
 
     async def write(self, events: Sequence[StoredEvent]) -> list[EventOutcome]:
         size = sum(len(event.body) for event in events)
-        if len(events) > SMALL_WRITE or size > _SMALL_BYTES:
+        is_large = len(events) > SMALL_WRITE or size > _SMALL_BYTES
+        # A new slice takes a node a moment, and a hundred old events may need one each: the calls
+        # of a round must not wait for these.
+        if is_large or not self._cluster.slices.are_known(map(self._index_of, events)):
             return await self._write_many(events)
         return await self._rounds.run(events, max(1, len(events)))
+
+    def _index_of(self, event: StoredEvent) -> str:
+        return self._cluster.layout.events_of(slice_of(event.key.received_at))
 
     async def _write_many(self, events: Sequence[StoredEvent]) -> list[EventOutcome]:
         outcomes: list[EventOutcome] = []

@@ -15,6 +15,7 @@ from indexing.names import RepositoryName
 from indexing.store import ElasticsearchPlace
 from indexing.store.elasticsearch import arrivals, event_writing
 from indexing.store.elasticsearch.client.connection import Connection
+from indexing.store.elasticsearch.indices import creation, time_slices
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import EventOutcome
 from tests.builders import NOON, WIDGETS, after, make_event
@@ -110,6 +111,34 @@ async def test_a_slow_write_is_followed_by_a_smaller_one(
     # A write should take 0.75 s.
     assert sizes[0] == 2_000
     assert sizes[1] <= 1_500
+
+
+@pytest.mark.fresh_indices
+async def test_calls_that_need_a_new_month_delay_no_others(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.ensure_repository(WIDGETS)
+    await store.write_events([make_event(1)])
+    begun: asyncio.Queue[str] = asyncio.Queue()
+    may_create = asyncio.Event()
+    create = creation.create_index
+
+    async def create_late(connection: Connection, name: str) -> None:
+        begun.put_nowait(name)
+        await may_create.wait()
+        await create(connection, name)
+
+    monkeypatch.setattr(time_slices, "create_index", create_late)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
+        old = []
+        # More of them than there are rounds at once.
+        for number in (2, 3, 4):
+            event = make_event(number, NOON.replace(year=2016, month=number))
+            old.append(tasks.create_task(store.write_events([event])))
+            await begun.get()
+        assert await store.write_events([make_event(5)]) == [EventOutcome.WRITTEN]
+        may_create.set()
+    assert [each.result() for each in old] == [[EventOutcome.WRITTEN]] * 3
 
 
 @pytest.mark.fresh_indices

@@ -39,7 +39,15 @@ class FairSemaphore:
         finally:
             self._release(tenant)
 
+    def has_room(self, tenant: Hashable) -> bool:
+        """Whether the tenant gets a slot at once."""
+        return self._free > 0 and not self._waiting and self._may_have_more(tenant)
+
     async def _acquire(self, tenant: Hashable) -> None:
+        if self.has_room(tenant):
+            self._running[tenant] += 1
+            self._free -= 1
+            return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(tenant, deque()).append(waiter)
         self._grant()

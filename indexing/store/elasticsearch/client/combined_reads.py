@@ -85,6 +85,8 @@ class CombinedReads:
     async def _get_all(
         self, calls: Sequence[_Documents]
     ) -> Sequence[list[Document | None] | StoreError]:
+        # These are reads of all tenants, so they must not wait as those of the one who came first.
+        current_tenant.set(None)
         # Many calls read the document of the same repository.
         places = [*dict.fromkeys(chain.from_iterable(call.places for call in calls))]
         found = await self._connection.get_each(places, without=calls[0].without)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -51,6 +51,7 @@ from indexing.store.elasticsearch.client.failures import (
 from indexing.store.elasticsearch.client.http_node import HttpNode
 from indexing.store.elasticsearch.client.node_pool import AnsweringNodes
 from indexing.store.elasticsearch.client.places import WILDCARDS, Place, Search
+from indexing.store.elasticsearch.client.search_queue import ReadQueue
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
 
@@ -114,6 +115,7 @@ class Connection:
         self._name = "Elasticsearch at " + ", ".join(f"{n.host}:{n.port}" for n in nodes)
         self.write_priority = WritePriority()
         self._refreshes = SharedRefreshes(self._refresh)
+        self._reads = ReadQueue(len(nodes), _CONNECTIONS_PER_NODE)
         self.reading = READING_AMONG_SEVERAL if several else READING
         self._transport = AsyncTransport(
             nodes,
@@ -173,15 +175,17 @@ class Connection:
             if self._compresses and len(body) >= LONG_BODY:
                 form, body = GZIP, compress(body)
         headers = self._headers[form, timeouts]
-        pause = _FIRST_PAUSE
+        pause, attempt = _FIRST_PAUSE, timeouts.attempt
         status = 0
         answer: Any = None
         try:
             async with asyncio.timeout(timeouts.total):
                 while True:
-                    response = await self._transport.perform_request(
-                        method, target, body=body, headers=headers, request_timeout=timeouts.attempt
-                    )
+                    # Loads and maintenance have turns of their own.
+                    async with nullcontext() if timeouts is WRITING else self._reads.slot():
+                        response = await self._transport.perform_request(
+                            method, target, body=body, headers=headers, request_timeout=attempt
+                        )
                     status, answer = response.meta.status, response.body
                     if status in allow or not is_passing(status, failure_in(answer)):
                         break

@@ -1,4 +1,8 @@
-"""A fair queue for expensive searches, so that a node runs few of them at once."""
+"""Fair queues for reads: one for expensive searches, and one for all requests to the cluster.
+
+A node runs few requests at once and queues the others in the order of their arrival, whoever sent
+them. So tenants take turns here.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ from indexing.fairness import FairSemaphore, acquire_within, current_tenant
 # a node busy for half a second.
 SEARCHES_AT_ONCE: Final = 2
 SEARCHES_PER_TENANT: Final = 1
+# The requests of one tenant that may be in progress for each node. Together they keep two cores
+# busy, and a small read may have to share these with them.
+REQUESTS_PER_TENANT: Final = 4
 # A reader gets an answer or an error within two seconds.
 WAIT_SECONDS: Final = 1.5
 
@@ -35,3 +42,32 @@ class SearchQueue:
                 yield
         except TimeoutError as error:
             raise StoreUnavailableError("too many expensive searches at once") from error
+
+
+class ReadQueue:
+    """The requests with the short timeout of a read that a process has sent to a cluster."""
+
+    def __init__(self, nodes: int, requests_per_node: int) -> None:
+        self._slots = FairSemaphore(nodes * requests_per_node, nodes * REQUESTS_PER_TENANT)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a slot and hold it inside the context; work of no tenant does not wait.
+
+        Such is the work of a command, of the background, and for all tenants together.
+
+        Raises:
+            StoreUnavailableError: no slot became free in time.
+        """
+        tenant = current_tenant.get()
+        if tenant is None:
+            yield
+        elif self._slots.has_room(tenant):
+            async with self._slots.slot(tenant):
+                yield
+        else:
+            try:
+                async with acquire_within(WAIT_SECONDS, self._slots.slot(tenant)):
+                    yield
+            except TimeoutError as error:
+                raise StoreUnavailableError("too many reads at once") from error

@@ -1,0 +1,127 @@
+"""The reads of one tenant leave room on a node for those of others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from pytest_aiohttp.plugin import AiohttpServer
+
+from indexing.errors import StoreUnavailableError
+from indexing.fairness import current_tenant
+from indexing.store.elasticsearch.client import connection as client
+from indexing.store.elasticsearch.client import search_queue
+from indexing.store.elasticsearch.client.combined_reads import CombinedReads
+from indexing.store.elasticsearch.client.connection import WRITING, Connection, Timeouts
+from indexing.store.elasticsearch.client.places import Place
+from indexing.store.elasticsearch.client.search_queue import REQUESTS_PER_TENANT
+from tests.indexing.store.elasticsearch.client.nodes import EMPTY, Nodes, json_response
+
+MORE = REQUESTS_PER_TENANT + 2
+
+
+class BusyNode:
+    """Answers all searches at once but those of the index `slow`, which it holds."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        # The number of slow searches that it has begun.
+        self.begun = 0
+        self._progress = asyncio.Condition()
+        self._may_answer = asyncio.Event()
+        nodes.handler = self._answer
+
+    async def wait_for(self, begun: int) -> None:
+        """Wait until so many slow searches have begun."""
+        async with asyncio.timeout(60), self._progress:
+            await self._progress.wait_for(lambda: self.begun >= begun)
+
+    def answer_all(self) -> None:
+        self._may_answer.set()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        if request.path == "/_mget":
+            return json_response(b'{"docs": [{"_id": "1", "found": false}]}')
+        if request.path.startswith("/slow/"):
+            async with self._progress:
+                self.begun += 1
+                self._progress.notify_all()
+            await self._may_answer.wait()
+        return json_response(EMPTY)
+
+
+@pytest.fixture
+def nodes(aiohttp_server: AiohttpServer) -> Nodes:
+    return Nodes(aiohttp_server)
+
+
+@pytest.fixture
+def node(nodes: Nodes) -> BusyNode:
+    return BusyNode(nodes)
+
+
+@pytest.fixture
+async def connection(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Connection]:
+    # However busy this machine is, no read ends too early.
+    monkeypatch.setattr(client, "READING", Timeouts(total=60.0, attempt=60.0))
+    async with nodes.connect() as opened:
+        yield opened
+
+
+def flood(
+    connection: Connection, tenant: Hashable, *, timeouts: Timeouts | None = None
+) -> list[asyncio.Task[Any]]:
+    """Begin more slow searches than one tenant may have in progress."""
+    current_tenant.set(tenant)
+    searches = [connection.search("slow", {}, timeouts=timeouts) for _ in range(MORE)]
+    return [asyncio.create_task(search) for search in searches]
+
+
+async def test_a_read_does_not_wait_for_the_reads_of_another_tenant(
+    connection: Connection, node: BusyNode
+) -> None:
+    slow = flood(connection, "flood")
+    await node.wait_for(REQUESTS_PER_TENANT)
+    current_tenant.set("other")
+    await connection.search("quick", {})
+    assert node.begun == REQUESTS_PER_TENANT
+    node.answer_all()
+    await asyncio.gather(*slow)
+    assert node.begun == MORE
+
+
+async def test_a_read_that_waits_too_long_for_others_of_its_tenant_is_refused(
+    connection: Connection, node: BusyNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = flood(connection, "flood")
+    await node.wait_for(REQUESTS_PER_TENANT)
+    monkeypatch.setattr(search_queue, "WAIT_SECONDS", 0.01)
+    with pytest.raises(StoreUnavailableError, match="too many reads at once"):
+        await connection.search("quick", {})
+    node.answer_all()
+    await asyncio.gather(*slow)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "timeouts"), [(None, None), ("loader", WRITING)], ids=["of nobody", "of a load"]
+)
+async def test_background_work_and_loads_do_not_count(
+    connection: Connection, node: BusyNode, tenant: Hashable, timeouts: Timeouts | None
+) -> None:
+    slow = flood(connection, tenant, timeouts=timeouts)
+    await node.wait_for(MORE)
+    node.answer_all()
+    await asyncio.gather(*slow)
+
+
+async def test_documents_that_are_read_for_all_tenants_wait_for_none(
+    connection: Connection, node: BusyNode
+) -> None:
+    slow = flood(connection, "flood")
+    await node.wait_for(REQUESTS_PER_TENANT)
+    # The tenant of the first caller, whose read others join.
+    assert await CombinedReads(connection).get_many([Place("tests", "1", "r")]) == [None]
+    node.answer_all()
+    await asyncio.gather(*slow)

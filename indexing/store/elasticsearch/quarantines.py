@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -47,6 +48,9 @@ from indexing.timestamps import from_microseconds, to_microseconds
 
 _ORDER: Final = ("created_at", "quarantine_id")
 
+# A list that may be longer than this waits for its turn. Names have up to 8,000 bytes.
+_FEW: Final = 200
+
 
 async def list_quarantines(
     cluster: Cluster,
@@ -59,7 +63,8 @@ async def list_quarantines(
         values = (to_microseconds(anchor.key.created_at), str(anchor.key.id))
         beside = paging.Beside(values, {"term": {"quarantine_id": values[1]}})
     branch, routing = query.branch, routing_of(query.repository)
-    page, _ = await paging.read_page(
+    read = partial(
+        paging.read_page,
         cluster.connection,
         paging.List(
             index=cluster.layout.quarantines,
@@ -74,8 +79,14 @@ async def list_quarantines(
         backward=anchor.backward,
         limit=limit,
         keep=None if branch is None else partial(_keep_applying, branch),
-        combined=(cluster.combined_reads, (QuarantineQuery, routing)),
     )
+    with suppress(paging.SurplusError):
+        combined = (cluster.combined_reads, (QuarantineQuery, routing))
+        page, _ = await read(combined=combined, only=_FEW)
+        return page
+    # Names may be long: many lists at once would take too much memory, and all threads of a node.
+    async with cluster.searches.slot():
+        page, _ = await read()
     return page
 
 

@@ -125,6 +125,7 @@ async def read_page(
     keep: Keep | None = None,
     spare: int | None = None,
     combined: tuple[CombinedReads, Hashable] | None = None,
+    only: int | None = None,
 ) -> tuple[Page[R], bool]:
     """Read one page; also return whether the anchor row is still in the list.
 
@@ -132,10 +133,10 @@ async def read_page(
     reading then continues until the page is full or the list ends. With `spare`, each search reads
     as many rows beside those of the page. Reading continues once at most, and only if the page is
     half full. With `combined`, the first search is sent together with those of other pages of that
-    kind, unless the page is long.
+    kind, unless the page is long. With `only`, one search for that many rows has to be enough.
 
     Raises:
-        SurplusError: `keep` drops more rows than there are to spare.
+        SurplusError: `keep` drops more rows than there are to spare, or one search is not enough.
     """
     wanted = None if limit is None else limit + 1
     found: list[R] = []
@@ -150,6 +151,7 @@ async def read_page(
             size = min(size + spare, _MOST_ROWS)
         elif keep is not None:
             size, candidates = candidates, min(4 * candidates, _MOST_ROWS)
+        size = min(size, only or size)
         body = parts[0].body(backward=backward, size=size)
         bodies = (body,) if first is None else (body, _presence(rows, first))
         searches = [Search(rows.index, each, rows.routing) for each in bodies]
@@ -170,6 +172,8 @@ async def read_page(
                 raise SurplusError
             is_second_read = True
         parts = _after(parts, hits, size)
+        if only is not None and parts:
+            raise SurplusError
     goes_on = wanted is not None and len(found) >= wanted
     behind = there
     if beside is not None and not there:

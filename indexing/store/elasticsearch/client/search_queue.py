@@ -17,9 +17,9 @@ from indexing.fairness import FairSemaphore, acquire_within, current_tenant
 # a node busy for half a second.
 SEARCHES_AT_ONCE: Final = 2
 SEARCHES_PER_TENANT: Final = 1
-# The requests of one tenant that may be in progress for each node. Together they keep two cores
-# busy, and a small read may have to share these with them.
-REQUESTS_PER_TENANT: Final = 4
+# The requests of one tenant that may be in progress for each node. A node with two cores has four
+# threads for searches, so this leaves one to all others.
+REQUESTS_PER_TENANT: Final = 3
 # A reader gets an answer or an error within two seconds.
 WAIT_SECONDS: Final = 1.5
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery, covers_branch
 from indexing.models.tests import TestQuery
-from indexing.store.elasticsearch import evidence, quarantine_query
+from indexing.store.elasticsearch import evidence, quarantine_query, quarantines
 from indexing.store.elasticsearch.client import search_queue
 from indexing.store.elasticsearch.derived import observations
 from indexing.store.elasticsearch.store import ElasticsearchStore
@@ -126,6 +127,29 @@ async def test_pages_of_later_results_wait_behind_expensive_searches(
         # Loads do not wait for readers.
         await load(store, "P", at=2)
     assert (await add(store)).is_recovered is False
+
+
+async def test_long_lists_of_quarantines_take_turns(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_queue, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(quarantines, "_FEW", 2)
+    query = QuarantineQuery(WIDGETS, LATER, branch="main")
+    await store.ensure_repository(WIDGETS)
+    await add(store)
+    async with cluster_of(store).searches.slot():
+        assert len((await store.list_quarantines(query, Anchor(), None)).rows) == 1
+    for branch in ("ma*", "m*n"):
+        await add(store, branch=branch)
+    async with cluster_of(store).searches.slot():
+        # A page needs no more rows than it has.
+        assert (
+            len((await store.list_quarantines(replace(query, branch=None), Anchor(), 1)).rows) == 1
+        )
+        with pytest.raises(StoreUnavailableError, match="too many expensive searches"):
+            await store.list_quarantines(query, Anchor(), None)
+    rows = (await store.list_quarantines(query, Anchor(), None)).rows
+    assert {each.branch for each in rows} == {None, "ma*", "m*n"}
 
 
 async def evidence_of(store: ElasticsearchStore, test_name: str) -> datetime | None:

@@ -176,13 +176,15 @@ class Connection:
                 form, body = GZIP, compress(body)
         headers = self._headers[form, timeouts]
         pause, attempt = _FIRST_PAUSE, timeouts.attempt
+        # Loads and maintenance take turns in their own way, and a single document costs little: a
+        # lease must not wait for the reads of the tenant that holds it.
+        is_read = method == "POST" and timeouts is not WRITING
         status = 0
         answer: Any = None
         try:
             async with asyncio.timeout(timeouts.total):
                 while True:
-                    # Loads and maintenance have turns of their own.
-                    async with nullcontext() if timeouts is WRITING else self._reads.slot():
+                    async with self._reads.slot() if is_read else nullcontext():
                         response = await self._transport.perform_request(
                             method, target, body=body, headers=headers, request_timeout=attempt
                         )

@@ -45,7 +45,7 @@ class SearchQueue:
 
 
 class ReadQueue:
-    """The requests with the short timeout of a read that a process has sent to a cluster."""
+    """The searches and looked-up documents that readers wait for, as requests to the cluster."""
 
     def __init__(self, nodes: int, requests_per_node: int) -> None:
         self._slots = FairSemaphore(nodes * requests_per_node, nodes * REQUESTS_PER_TENANT)

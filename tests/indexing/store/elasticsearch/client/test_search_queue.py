@@ -18,6 +18,7 @@ from indexing.store.elasticsearch.client.combined_reads import CombinedReads
 from indexing.store.elasticsearch.client.connection import WRITING, Connection, Timeouts
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.search_queue import REQUESTS_PER_TENANT
+from indexing.store.elasticsearch.indices.lease import LeaseDocument
 from tests.indexing.store.elasticsearch.client.nodes import EMPTY, Nodes, json_response
 
 MORE = REQUESTS_PER_TENANT + 2
@@ -42,6 +43,8 @@ class BusyNode:
         self._may_answer.set()
 
     async def _answer(self, request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return json_response(b'{"_id": "1", "found": false}')
         if request.path == "/_mget":
             return json_response(b'{"docs": [{"_id": "1", "found": false}]}')
         if request.path.startswith("/slow/"):
@@ -123,5 +126,15 @@ async def test_documents_that_are_read_for_all_tenants_wait_for_none(
     await node.wait_for(REQUESTS_PER_TENANT)
     # The tenant of the first caller, whose read others join.
     assert await CombinedReads(connection).get_many([Place("tests", "1", "r")]) == [None]
+    node.answer_all()
+    await asyncio.gather(*slow)
+
+
+async def test_a_lease_does_not_wait_for_the_reads_of_its_holder(
+    connection: Connection, node: BusyNode
+) -> None:
+    slow = flood(connection, "flood")
+    await node.wait_for(REQUESTS_PER_TENANT)
+    assert await LeaseDocument(connection, "control", "1").find() is None
     node.answer_all()
     await asyncio.gather(*slow)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -51,7 +51,7 @@ from indexing.store.elasticsearch.client.failures import (
 from indexing.store.elasticsearch.client.http_node import HttpNode
 from indexing.store.elasticsearch.client.node_pool import AnsweringNodes
 from indexing.store.elasticsearch.client.places import WILDCARDS, Place, Search
-from indexing.store.elasticsearch.client.search_queue import ReadQueue
+from indexing.store.elasticsearch.client.search_queue import RequestQueue
 from indexing.store.elasticsearch.client.shared_refreshes import SharedRefreshes
 from indexing.store.elasticsearch.client.write_priority import WritePriority
 
@@ -115,7 +115,7 @@ class Connection:
         self._name = "Elasticsearch at " + ", ".join(f"{n.host}:{n.port}" for n in nodes)
         self.write_priority = WritePriority()
         self._refreshes = SharedRefreshes(self._refresh)
-        self._reads = ReadQueue(len(nodes), _CONNECTIONS_PER_NODE)
+        self._queue = RequestQueue(len(nodes), _CONNECTIONS_PER_NODE)
         self.reading = READING_AMONG_SEVERAL if several else READING
         self._transport = AsyncTransport(
             nodes,
@@ -176,15 +176,13 @@ class Connection:
                 form, body = GZIP, compress(body)
         headers = self._headers[form, timeouts]
         pause, attempt = _FIRST_PAUSE, timeouts.attempt
-        # Loads and maintenance take turns in their own way, and a single document costs little: a
-        # lease must not wait for the reads of the tenant that holds it.
-        is_read = method == "POST" and timeouts is not WRITING
+        is_read = timeouts is not WRITING
         status = 0
         answer: Any = None
         try:
             async with asyncio.timeout(timeouts.total):
                 while True:
-                    async with self._reads.slot() if is_read else nullcontext():
+                    async with self._queue.slot(method, is_read=is_read):
                         response = await self._transport.perform_request(
                             method, target, body=body, headers=headers, request_timeout=attempt
                         )

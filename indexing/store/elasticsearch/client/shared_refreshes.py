@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from indexing.fairness import current_tenant
+
 
 class SharedRefreshes:
     """Runs at most one refresh of an index at a time, with at most one more waiting to start.
@@ -36,6 +38,8 @@ class SharedRefreshes:
         await asyncio.shield(task)
 
     async def _run(self, index: str, before: asyncio.Task[None] | None) -> None:
+        # It is done for all who wait, so it must not wait as a request of the first one's tenant.
+        current_tenant.set(None)
         if before is not None:
             await asyncio.wait([before])
         # From here on, later callers need another refresh.

@@ -1,4 +1,4 @@
-"""The reads of one tenant leave room on a node for those of others."""
+"""The requests of one tenant leave room on a node for those of others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from indexing.store.elasticsearch.client import search_queue
 from indexing.store.elasticsearch.client.combined_reads import CombinedReads
 from indexing.store.elasticsearch.client.connection import WRITING, Connection, Timeouts
 from indexing.store.elasticsearch.client.places import Place
-from indexing.store.elasticsearch.client.search_queue import REQUESTS_PER_TENANT
+from indexing.store.elasticsearch.client.search_queue import READS_PER_TENANT, WRITES_PER_TENANT
 from indexing.store.elasticsearch.indices.lease import LeaseDocument
 from tests.indexing.store.elasticsearch.client.nodes import EMPTY, Nodes, json_response
 
-MORE = REQUESTS_PER_TENANT + 2
+MORE = max(READS_PER_TENANT, WRITES_PER_TENANT) + 2
 
 
 class BusyNode:
@@ -86,10 +86,10 @@ async def test_a_read_does_not_wait_for_the_reads_of_another_tenant(
     connection: Connection, node: BusyNode
 ) -> None:
     slow = flood(connection, "flood")
-    await node.wait_for(REQUESTS_PER_TENANT)
+    await node.wait_for(READS_PER_TENANT)
     current_tenant.set("other")
     await connection.search("quick", {})
-    assert node.begun == REQUESTS_PER_TENANT
+    assert node.begun == READS_PER_TENANT
     node.answer_all()
     await asyncio.gather(*slow)
     assert node.begun == MORE
@@ -99,7 +99,7 @@ async def test_a_read_that_waits_too_long_for_others_of_its_tenant_is_refused(
     connection: Connection, node: BusyNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = flood(connection, "flood")
-    await node.wait_for(REQUESTS_PER_TENANT)
+    await node.wait_for(READS_PER_TENANT)
     monkeypatch.setattr(search_queue, "WAIT_SECONDS", 0.01)
     with pytest.raises(StoreUnavailableError, match="too many reads at once"):
         await connection.search("quick", {})
@@ -107,13 +107,34 @@ async def test_a_read_that_waits_too_long_for_others_of_its_tenant_is_refused(
     await asyncio.gather(*slow)
 
 
-@pytest.mark.parametrize(
-    ("tenant", "timeouts"), [(None, None), ("loader", WRITING)], ids=["of nobody", "of a load"]
-)
-async def test_background_work_and_loads_do_not_count(
-    connection: Connection, node: BusyNode, tenant: Hashable, timeouts: Timeouts | None
+async def test_a_request_of_a_load_does_not_wait_for_another_tenant_nor_for_reads(
+    connection: Connection, node: BusyNode
 ) -> None:
-    slow = flood(connection, tenant, timeouts=timeouts)
+    loading = flood(connection, "loader", timeouts=WRITING)
+    await node.wait_for(WRITES_PER_TENANT)
+    await connection.search("quick", {})
+    current_tenant.set("other")
+    await connection.search("quick", {}, timeouts=WRITING)
+    assert node.begun == WRITES_PER_TENANT
+    node.answer_all()
+    await asyncio.gather(*loading)
+
+
+async def test_a_refresh_does_not_wait_for_other_requests_of_the_tenant_that_began_it(
+    connection: Connection, node: BusyNode
+) -> None:
+    loading = flood(connection, "loader", timeouts=WRITING)
+    await node.wait_for(WRITES_PER_TENANT)
+    await connection.refresh("quick")
+    node.answer_all()
+    await asyncio.gather(*loading)
+
+
+@pytest.mark.parametrize("timeouts", [None, WRITING], ids=["reads", "writes"])
+async def test_background_work_does_not_wait(
+    connection: Connection, node: BusyNode, timeouts: Timeouts | None
+) -> None:
+    slow = flood(connection, None, timeouts=timeouts)
     await node.wait_for(MORE)
     node.answer_all()
     await asyncio.gather(*slow)
@@ -123,7 +144,7 @@ async def test_documents_that_are_read_for_all_tenants_wait_for_none(
     connection: Connection, node: BusyNode
 ) -> None:
     slow = flood(connection, "flood")
-    await node.wait_for(REQUESTS_PER_TENANT)
+    await node.wait_for(READS_PER_TENANT)
     # The tenant of the first caller, whose read others join.
     assert await CombinedReads(connection).get_many([Place("tests", "1", "r")]) == [None]
     node.answer_all()
@@ -134,7 +155,7 @@ async def test_a_lease_does_not_wait_for_the_reads_of_its_holder(
     connection: Connection, node: BusyNode
 ) -> None:
     slow = flood(connection, "flood")
-    await node.wait_for(REQUESTS_PER_TENANT)
+    await node.wait_for(READS_PER_TENANT)
     assert await LeaseDocument(connection, "control", "1").find() is None
     node.answer_all()
     await asyncio.gather(*slow)

@@ -7,8 +7,8 @@ one event loop only; calls of other processes are not combined.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
@@ -53,23 +53,23 @@ class _Call(Generic[T, R]):
 class Rounds(Generic[T, R]):
     """Runs all waiting calls as one round; calls that arrive meanwhile wait for the next round.
 
-    The first call starts at once, so a single caller never waits for others. A round takes calls in
-    the order of their arrival: at least one, and further ones while the sum of their sizes is at
-    most `most`. At most `at_once` rounds run at the same time. Only waiting calls take memory, so a
-    limit on callers bounds it.
+    The first call starts at once, so a single caller never waits for others. A round takes at least
+    one call, and further ones while the sum of their sizes is at most `most`: one of each tenant in
+    turn, and those of one tenant in the order of their arrival. At most `at_once` rounds run at the
+    same time. Only waiting calls take memory, so a limit on callers bounds it.
     """
 
     def __init__(self, work: Work[T, R], *, most: int, at_once: int) -> None:
         self._work = work
         self._most = most
         self._at_once = at_once
-        self._waiting: deque[_Call[T, R]] = deque()
+        self._waiting: OrderedDict[Hashable, deque[_Call[T, R]]] = OrderedDict()
         self._workers: set[asyncio.Task[None]] = set()
 
     async def run(self, item: T, size: int) -> R:
         """Return the result of this call, or raise its error; cancelling it leaves the others."""
         call: _Call[T, R] = _Call(item, size, asyncio.get_running_loop().create_future())
-        self._waiting.append(call)
+        self._waiting.setdefault(current_tenant.get(), deque()).append(call)
         if len(self._workers) < self._at_once:
             worker = asyncio.create_task(self._run())
             self._workers.add(worker)
@@ -96,11 +96,16 @@ class Rounds(Generic[T, R]):
         taken: list[_Call[T, R]] = []
         size = 0
         while self._waiting:
-            call = self._waiting[0]
+            tenant, calls = next(iter(self._waiting.items()))
+            call = calls[0]
             if not call.result.done():
                 size += call.size
                 if taken and size > self._most:
                     break
                 taken.append(call)
-            self._waiting.popleft()
+            calls.popleft()
+            # The tenant goes behind all others.
+            self._waiting.move_to_end(tenant)
+            if not calls:
+                del self._waiting[tenant]
         return taken

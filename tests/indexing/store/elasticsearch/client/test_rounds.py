@@ -56,6 +56,20 @@ async def test_a_round_has_no_more_than_its_limit() -> None:
     assert max(map(len, rising.rounds)) == 2
 
 
+async def test_tenants_take_turns() -> None:
+    rising = Rising()
+    rounds = Rounds(rising.work, most=2, at_once=1)
+    current_tenant.set("flood")
+    calls = await start(rounds, *range(1, 6))
+    current_tenant.set("other")
+    calls += await start(rounds, 7)
+    assert rising.rounds == [[1, 2]]
+    for _ in range(4):
+        rising.allowed.release()
+    assert await asyncio.gather(*calls) == [2, 3, 4, 5, 6, 8]
+    assert rising.rounds == [[1, 2], [3, 7], [4, 5]]
+
+
 async def test_no_more_rounds_than_allowed_run_at_once() -> None:
     rising = Rising()
     rounds = Rounds(rising.work, most=10, at_once=2)

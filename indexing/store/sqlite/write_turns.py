@@ -53,6 +53,10 @@ class WriteTurns:
                         raise
                     abandoned.wait(LOOK_SECONDS)
                 else:
+                    # The caller may have left between the look and this.
+                    if abandoned.is_set():
+                        connection.execute("ROLLBACK")
+                        break
                     self._began = time.monotonic()
                     return
         finally:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +16,7 @@ import pytest
 from indexing.errors import StoreUnavailableError
 from indexing.store.sqlite import connections
 from indexing.store.sqlite.connections import Connections
-from indexing.store.sqlite.write_turns import LONG_SECONDS
+from indexing.store.sqlite.write_turns import LONG_SECONDS, WriteTurns
 from tests.service.processes import TIMEOUT
 
 # The last of many long transactions, if the small ones get no turn before it.
@@ -90,6 +92,25 @@ async def test_a_write_whose_caller_left_before_it_began_changes_nothing(
     await holding.end()
     await one.write(lambda _: None)
     assert not did.is_set()
+
+
+class LeavesAfterOneLook(threading.Event):
+    """A caller that leaves right after the writer looked whether it is still there."""
+
+    def is_set(self) -> bool:
+        was_set = super().is_set()
+        self.set()
+        return was_set
+
+
+def test_a_caller_who_leaves_just_before_the_transaction_begins_is_noticed(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)) as connection:
+        turns = WriteTurns(busy_seconds=TIMEOUT)
+        with pytest.raises(asyncio.CancelledError):
+            turns.begin(connection, LeavesAfterOneLook())
+        assert not connection.in_transaction
+        turns.begin(connection, threading.Event())
+        assert connection.in_transaction
 
 
 async def test_closing_does_not_wait_for_a_write_that_nobody_waits_for(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ READS_PER_TENANT: Final = 3
 WRITES_PER_TENANT: Final = 4
 # A reader gets an answer or an error within two seconds.
 WAIT_SECONDS: Final = 1.5
+# An upload waits up to a minute for each of its requests, which still has to be answered then.
+WRITE_WAIT_SECONDS: Final = 50.0
 
 
 class SearchQueue:
@@ -65,18 +67,20 @@ class RequestQueue:
         """Wait for a slot and hold it inside the context.
 
         Raises:
-            StoreUnavailableError: no slot became free in time for a read.
+            StoreUnavailableError: no slot became free in time.
         """
         tenant = current_tenant.get()
         slots = self._reads if is_read else self._writes
         if tenant is None or method != "POST":
             yield
-        elif not is_read or slots.has_room(tenant):
+        elif slots.has_room(tenant):
             async with slots.slot(tenant):
                 yield
         else:
+            seconds = WAIT_SECONDS if is_read else WRITE_WAIT_SECONDS
             try:
-                async with acquire_within(WAIT_SECONDS, slots.slot(tenant)):
+                async with acquire_within(seconds, slots.slot(tenant)):
                     yield
             except TimeoutError as error:
-                raise StoreUnavailableError("too many reads at once") from error
+                kind = "reads" if is_read else "writes"
+                raise StoreUnavailableError(f"too many {kind} at once") from error

@@ -95,14 +95,28 @@ async def test_a_read_does_not_wait_for_the_reads_of_another_tenant(
     assert node.begun == MORE
 
 
-async def test_a_read_that_waits_too_long_for_others_of_its_tenant_is_refused(
-    connection: Connection, node: BusyNode, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("timeouts", "at_once", "limit", "kind"),
+    [
+        (None, READS_PER_TENANT, "WAIT_SECONDS", "reads"),
+        (WRITING, WRITES_PER_TENANT, "WRITE_WAIT_SECONDS", "writes"),
+    ],
+    ids=["reads", "writes"],
+)
+async def test_a_request_that_waits_too_long_for_others_of_its_tenant_is_refused(
+    connection: Connection,
+    node: BusyNode,
+    monkeypatch: pytest.MonkeyPatch,
+    timeouts: Timeouts | None,
+    at_once: int,
+    limit: str,
+    kind: str,
 ) -> None:
-    slow = flood(connection, "flood")
-    await node.wait_for(READS_PER_TENANT)
-    monkeypatch.setattr(search_queue, "WAIT_SECONDS", 0.01)
-    with pytest.raises(StoreUnavailableError, match="too many reads at once"):
-        await connection.search("quick", {})
+    slow = flood(connection, "flood", timeouts=timeouts)
+    await node.wait_for(at_once)
+    monkeypatch.setattr(search_queue, limit, 0.01)
+    with pytest.raises(StoreUnavailableError, match=f"too many {kind} at once"):
+        await connection.search("quick", {}, timeouts=timeouts)
     node.answer_all()
     await asyncio.gather(*slow)
 

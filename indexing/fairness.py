@@ -45,8 +45,7 @@ class FairSemaphore:
 
     async def _acquire(self, tenant: Hashable) -> None:
         if self.has_room(tenant):
-            self._running[tenant] += 1
-            self._free -= 1
+            self._take(tenant)
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(tenant, deque()).append(waiter)
@@ -60,6 +59,10 @@ class FairSemaphore:
                 # The waiter got the slot just as it was cancelled.
                 self._release(tenant)
             raise
+
+    def _take(self, tenant: Hashable) -> None:
+        self._free -= 1
+        self._running[tenant] += 1
 
     def _release(self, tenant: Hashable) -> None:
         self._free += 1
@@ -84,8 +87,7 @@ class FairSemaphore:
             # A cancelled waiter may not have withdrawn yet.
             if not waiter.cancelled():
                 waiter.set_result(None)
-                self._running[tenant] += 1
-                self._free -= 1
+                self._take(tenant)
 
     def _may_have_more(self, tenant: Hashable) -> bool:
         return self._running[tenant] < self._slots_per_tenant

@@ -6,7 +6,7 @@ them. So tenants take turns here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -42,11 +42,9 @@ class SearchQueue:
         Raises:
             StoreUnavailableError: no slot became free in time.
         """
-        try:
-            async with acquire_within(WAIT_SECONDS, self._slots.slot(current_tenant.get())):
-                yield
-        except TimeoutError as error:
-            raise StoreUnavailableError("too many expensive searches at once") from error
+        tenant = current_tenant.get()
+        async with _slot_within(WAIT_SECONDS, self._slots, tenant, "expensive searches"):
+            yield
 
 
 class RequestQueue:
@@ -78,9 +76,17 @@ class RequestQueue:
                 yield
         else:
             seconds = WAIT_SECONDS if is_read else WRITE_WAIT_SECONDS
-            try:
-                async with acquire_within(seconds, slots.slot(tenant)):
-                    yield
-            except TimeoutError as error:
-                kind = "reads" if is_read else "writes"
-                raise StoreUnavailableError(f"too many {kind} at once") from error
+            async with _slot_within(seconds, slots, tenant, "reads" if is_read else "writes"):
+                yield
+
+
+@asynccontextmanager
+async def _slot_within(
+    seconds: float, slots: FairSemaphore, tenant: Hashable, what: str
+) -> AsyncIterator[None]:
+    """Wait for a slot, for so many seconds at most, and hold it inside the context."""
+    try:
+        async with acquire_within(seconds, slots.slot(tenant)):
+            yield
+    except TimeoutError as error:
+        raise StoreUnavailableError(f"too many {what} at once") from error

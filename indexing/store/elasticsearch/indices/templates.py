@@ -63,15 +63,22 @@ async def choose_replicas(connection: Connection, index: str) -> dict[str, Any]:
             f"the index {index} cannot be created: an index template of another program has a"
             f" higher priority than {PRIORITY} and matches its name"
         )
-    given = dict(_flatten(resolved.get("settings", {})))
-    return {} if any(name in given for name in _REPLICAS) else dict(_DEFAULT_REPLICAS)
+    return _replicas_besides(_settings_in(resolved))
 
 
 async def choose_settings(connection: Connection, index: str) -> dict[str, Any]:
     """Return all settings that a new index of that name gets, including those of its templates."""
-    resolved = await resolve(connection, index)
-    given = dict(_flatten(resolved.get("settings", {})))
-    return given if any(name in given for name in _REPLICAS) else given | _DEFAULT_REPLICAS
+    given = _settings_in(await resolve(connection, index))
+    return given | _replicas_besides(given)
+
+
+def _settings_in(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(_flatten(resolved.get("settings", {})))
+
+
+def _replicas_besides(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default number of replicas, unless these settings have one."""
+    return {} if any(name in given for name in _REPLICAS) else dict(_DEFAULT_REPLICAS)
 
 
 async def resolve(connection: Connection, index: str) -> dict[str, Any]:

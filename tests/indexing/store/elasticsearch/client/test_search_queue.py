@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable
-from typing import Any
+from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
@@ -73,25 +73,35 @@ async def connection(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         yield opened
 
 
-def flood(
-    connection: Connection, tenant: Hashable, *, timeouts: Timeouts | None = None
-) -> list[asyncio.Task[Any]]:
-    """Begin more slow searches than one tenant may have in progress."""
+@asynccontextmanager
+async def flooded(
+    connection: Connection,
+    node: BusyNode,
+    tenant: Hashable = "flood",
+    *,
+    timeouts: Timeouts | None = None,
+    begun: int = READS_PER_TENANT,
+) -> AsyncIterator[None]:
+    """Have more slow searches of one tenant than it may have in progress: so many have begun.
+
+    Inside the context, the task is one of that tenant.
+    """
     current_tenant.set(tenant)
     searches = [connection.search("slow", {}, timeouts=timeouts) for _ in range(MORE)]
-    return [asyncio.create_task(search) for search in searches]
+    slow = [asyncio.create_task(search) for search in searches]
+    await node.wait_for(begun)
+    yield
+    node.answer_all()
+    await asyncio.gather(*slow)
 
 
 async def test_a_read_does_not_wait_for_the_reads_of_another_tenant(
     connection: Connection, node: BusyNode
 ) -> None:
-    slow = flood(connection, "flood")
-    await node.wait_for(READS_PER_TENANT)
-    current_tenant.set("other")
-    await connection.search("quick", {})
-    assert node.begun == READS_PER_TENANT
-    node.answer_all()
-    await asyncio.gather(*slow)
+    async with flooded(connection, node):
+        current_tenant.set("other")
+        await connection.search("quick", {})
+        assert node.begun == READS_PER_TENANT
     assert node.begun == MORE
 
 
@@ -112,64 +122,47 @@ async def test_a_request_that_waits_too_long_for_others_of_its_tenant_is_refused
     limit: str,
     kind: str,
 ) -> None:
-    slow = flood(connection, "flood", timeouts=timeouts)
-    await node.wait_for(at_once)
-    monkeypatch.setattr(search_queue, limit, 0.01)
-    with pytest.raises(StoreUnavailableError, match=f"too many {kind} at once"):
-        await connection.search("quick", {}, timeouts=timeouts)
-    node.answer_all()
-    await asyncio.gather(*slow)
+    async with flooded(connection, node, timeouts=timeouts, begun=at_once):
+        monkeypatch.setattr(search_queue, limit, 0.01)
+        with pytest.raises(StoreUnavailableError, match=f"too many {kind} at once"):
+            await connection.search("quick", {}, timeouts=timeouts)
 
 
 async def test_a_request_of_a_load_does_not_wait_for_another_tenant_nor_for_reads(
     connection: Connection, node: BusyNode
 ) -> None:
-    loading = flood(connection, "loader", timeouts=WRITING)
-    await node.wait_for(WRITES_PER_TENANT)
-    await connection.search("quick", {})
-    current_tenant.set("other")
-    await connection.search("quick", {}, timeouts=WRITING)
-    assert node.begun == WRITES_PER_TENANT
-    node.answer_all()
-    await asyncio.gather(*loading)
+    async with flooded(connection, node, timeouts=WRITING, begun=WRITES_PER_TENANT):
+        await connection.search("quick", {})
+        current_tenant.set("other")
+        await connection.search("quick", {}, timeouts=WRITING)
+        assert node.begun == WRITES_PER_TENANT
 
 
 async def test_a_refresh_does_not_wait_for_other_requests_of_the_tenant_that_began_it(
     connection: Connection, node: BusyNode
 ) -> None:
-    loading = flood(connection, "loader", timeouts=WRITING)
-    await node.wait_for(WRITES_PER_TENANT)
-    await connection.refresh("quick")
-    node.answer_all()
-    await asyncio.gather(*loading)
+    async with flooded(connection, node, timeouts=WRITING, begun=WRITES_PER_TENANT):
+        await connection.refresh("quick")
 
 
 @pytest.mark.parametrize("timeouts", [None, WRITING], ids=["reads", "writes"])
 async def test_background_work_does_not_wait(
     connection: Connection, node: BusyNode, timeouts: Timeouts | None
 ) -> None:
-    slow = flood(connection, None, timeouts=timeouts)
-    await node.wait_for(MORE)
-    node.answer_all()
-    await asyncio.gather(*slow)
+    async with flooded(connection, node, None, timeouts=timeouts, begun=MORE):
+        pass
 
 
 async def test_documents_that_are_read_for_all_tenants_wait_for_none(
     connection: Connection, node: BusyNode
 ) -> None:
-    slow = flood(connection, "flood")
-    await node.wait_for(READS_PER_TENANT)
-    # The tenant of the first caller, whose read others join.
-    assert await CombinedReads(connection).get_many([Place("tests", "1", "r")]) == [None]
-    node.answer_all()
-    await asyncio.gather(*slow)
+    async with flooded(connection, node):
+        # The tenant of the first caller, whose read others join.
+        assert await CombinedReads(connection).get_many([Place("tests", "1", "r")]) == [None]
 
 
 async def test_a_lease_does_not_wait_for_the_reads_of_its_holder(
     connection: Connection, node: BusyNode
 ) -> None:
-    slow = flood(connection, "flood")
-    await node.wait_for(READS_PER_TENANT)
-    assert await LeaseDocument(connection, "control", "1").find() is None
-    node.answer_all()
-    await asyncio.gather(*slow)
+    async with flooded(connection, node):
+        assert await LeaseDocument(connection, "control", "1").find() is None

@@ -33,7 +33,7 @@ from indexing.store.elasticsearch.event_days import (
     read_tables,
     store_table,
 )
-from indexing.store.elasticsearch.event_query import TIME
+from indexing.store.elasticsearch.event_query import RECEIVED_AT
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.repositories import list_repositories
 from indexing.timestamps import DAY_MICROSECONDS, to_microseconds
@@ -153,7 +153,7 @@ async def _find_due(
     if record.until is not None:
         new = [
             {"range": {STAMP: {"gte": record.until}}},
-            {"range": {TIME: {"gte": record.day * DAY_MICROSECONDS}}},
+            {"range": {RECEIVED_AT: {"gte": record.day * DAY_MICROSECONDS}}},
         ]
         since.append({"bool": {"should": new, "minimum_should_match": 1}})
     found = await _find_days(cluster, days, since)
@@ -179,8 +179,8 @@ async def _find_days(
 ) -> dict[str, list[int]]:
     """Return those of the days on which a repository has events that match the clauses."""
     bounds = {"gte": days.start * DAY_MICROSECONDS, "lt": days.stop * DAY_MICROSECONDS}
-    query = {"bool": {"filter": [{"range": {TIME: bounds}}, *clauses]}}
-    by_day = {"day": {"histogram": {"field": TIME, "interval": DAY_MICROSECONDS}}}
+    query = {"bool": {"filter": [{"range": {RECEIVED_AT: bounds}}, *clauses]}}
+    by_day = {"day": {"histogram": {"field": RECEIVED_AT, "interval": DAY_MICROSECONDS}}}
     found: dict[str, list[int]] = defaultdict(list)
     async for buckets in scan_groups(
         cluster.connection,

@@ -23,7 +23,7 @@ from indexing.store.elasticsearch.client.scanning import GROUPS, groups_body
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_conditions import PULL_REQUEST
 from indexing.store.elasticsearch.event_query import (
-    TIME,
+    RECEIVED_AT,
     count_bars,
     make_query,
     read_bars,
@@ -50,7 +50,7 @@ _DOCUMENTS_A_PAGE: Final = 1_000
 _FORMAT: Final = 3
 _HOUR: Final = "hour"
 _GROUPED_BY: Final[Sequence[Mapping[str, Any]]] = (
-    {_HOUR: {"histogram": {"field": TIME, "interval": HOUR_MICROSECONDS}}},
+    {_HOUR: {"histogram": {"field": RECEIVED_AT, "interval": HOUR_MICROSECONDS}}},
     *(
         {name: {"terms": {"field": name, "missing_bucket": True}}}
         for name in (*COMBINED, PULL_REQUEST)

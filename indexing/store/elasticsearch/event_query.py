@@ -15,7 +15,7 @@ from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.timestamps import to_microseconds
 
-TIME: Final = "received_at"
+RECEIVED_AT: Final = "received_at"
 FACETS: Final = ("type", "outcome", "trigger", "pull_request")
 # The values of a facet in one answer. Facets with more are not added up.
 _MOST_VALUES: Final = 10_000
@@ -41,7 +41,7 @@ def make_query(query: EventQuery, retention: Retention) -> dict[str, Any]:
     window = {"gte": start, "lt": to_microseconds(query.received_to)}
     filters: list[dict[str, Any]] = [
         {"term": {"repository_id": routing_of(query.repository)}},
-        {"range": {TIME: window}},
+        {"range": {RECEIVED_AT: window}},
     ]
     excluded = []
     for field, values, left_out in (
@@ -62,7 +62,7 @@ def make_query(query: EventQuery, retention: Retention) -> dict[str, Any]:
         filters.append({"term": {"base_ref": query.base_ref}})
     found: dict[str, Any] = {"filter": filters}
     if retention.reaches(start):
-        excluded += retention.hidden(TIME)
+        excluded += retention.hidden(RECEIVED_AT)
     if excluded:
         found["must_not"] = excluded
     return {"bool": found}
@@ -91,7 +91,9 @@ def count_bars(matching: Mapping[str, Any], size: int) -> dict[str, Any]:
         # Each event is in a bar, so the bars add up to the total.
         "track_total_hits": False,
         "query": matching,
-        "aggs": {_BARS: {"histogram": {"field": TIME, "interval": size, "min_doc_count": 1}}},
+        "aggs": {
+            _BARS: {"histogram": {"field": RECEIVED_AT, "interval": size, "min_doc_count": 1}}
+        },
     }
 
 

@@ -23,7 +23,7 @@ from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.rounds import Rounds
 from indexing.store.elasticsearch.client.write_priority import SMALL_WRITE
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_query import TIME
+from indexing.store.elasticsearch.event_query import RECEIVED_AT
 from indexing.store.elasticsearch.events import document_id
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import slice_of
@@ -185,7 +185,7 @@ async def _find_dropped(
     dropped: list[_Existing] = []
     for each, stored in zip(existing, found, strict=True):
         each.stored = stored
-        if stored is None or retention.is_dropped(stored.source, TIME):
+        if stored is None or retention.is_dropped(stored.source, RECEIVED_AT):
             dropped.append(each)
         else:
             same = stored.source["body"] == each.event.body.decode()
@@ -234,7 +234,7 @@ def make_document(event: StoredEvent, epoch: int, stamp: int) -> dict[str, Any]:
     """Return the document of an event; `epoch` is that of the retention, `stamp` its arrival."""
     return {
         "repository_id": routing_of(event.repository),
-        TIME: to_microseconds(event.key.received_at),
+        RECEIVED_AT: to_microseconds(event.key.received_at),
         "id": event.key.id,
         "type": event.type,
         "pull_request": event.pull_request,

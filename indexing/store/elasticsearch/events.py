@@ -15,12 +15,12 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.event_query import TIME, every_of, make_query, slices_of
+from indexing.store.elasticsearch.event_query import RECEIVED_AT, every_of, make_query, slices_of
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.large_event_pages import read_fitting
 from indexing.timestamps import to_microseconds
 
-_ORDER: Final = (TIME, "id")
+_ORDER: Final = (RECEIVED_AT, "id")
 
 # Slices are sorted newest first, so paging backward, from the oldest event on, reads the whole time
 # range: 50,000 events take 6 ms. An extra request takes only 1 ms. So the first request for a long

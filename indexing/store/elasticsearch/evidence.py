@@ -17,7 +17,7 @@ from indexing.quarantine.decision import find_evidence
 from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.derived.observations import ObservedBranch
 from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.derived.stored_markers import names_test
@@ -27,7 +27,7 @@ from indexing.store.elasticsearch.tests import test_of
 from indexing.timestamps import from_microseconds
 
 _ROWS_A_PAGE: Final = 2_000
-_FIELDS: Final = (TIME, "conclusion", "needed_retries", "run", "pipeline_name", "job_name")
+_FIELDS: Final = (FINISHED_AT, "conclusion", "needed_retries", "run", "pipeline_name", "job_name")
 
 
 async def find_last_evidence(
@@ -74,7 +74,7 @@ async def _search_evidence(
     body = {
         "size": _ROWS_A_PAGE,
         "query": observed.query({"term": {"test_id": str(test_id)}}),
-        "sort": [{TIME: "desc"}, {"execution_id": "desc"}],
+        "sort": [{FINISHED_AT: "desc"}, {"execution_id": "desc"}],
         "_source": list(_FIELDS),
     }
     start: int | None = None
@@ -95,8 +95,8 @@ async def _search_evidence(
             ]
             if not rows:
                 continue
-            start = start_of_window(rows[0][TIME]) if start is None else start
-            within = [row for row in rows if day_number(row[TIME]) >= start]
+            start = start_of_window(rows[0][FINISHED_AT]) if start is None else start
+            within = [row for row in rows if day_number(row[FINISHED_AT]) >= start]
             last_at = await _find_in(cluster, observed.routing, within)
             if last_at is not None:
                 return from_microseconds(last_at)
@@ -112,7 +112,7 @@ async def _find_in(cluster: Cluster, routing: str, rows: Sequence[Mapping[str, A
         return None
     # A run that failed as a whole says nothing about its tests.
     failed = await find_failed(cluster, routing, {row["run"] for row in bad})
-    return next((row[TIME] for row in bad if row["run"] not in failed), None)
+    return next((row[FINISHED_AT] for row in bad if row["run"] not in failed), None)
 
 
 def _job_of(row: Mapping[str, Any]) -> Job:

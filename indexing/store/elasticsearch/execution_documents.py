@@ -16,7 +16,7 @@ from indexing.models.tests import METADATA_FIELDS, metadata_values
 from indexing.models.trends import duration_of
 from indexing.names import RepositoryName
 from indexing.store.elasticsearch.cluster import routing_of
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.indices.slices import slice_of
 from indexing.store.elasticsearch.pull_requests import pull_document
@@ -71,7 +71,7 @@ class Result(NamedTuple):
             "execution_id": self.id,
             "test_id": self.test,
             "conclusion": execution.conclusion.value,
-            TIME: to_microseconds(execution.finished_at),
+            FINISHED_AT: to_microseconds(execution.finished_at),
             "needed_retries": execution.needed_retries,
             "duration": execution.duration,
             "failure_type": execution.failure_type,

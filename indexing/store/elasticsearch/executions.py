@@ -29,7 +29,7 @@ from indexing.store.elasticsearch.derived.dirty_markers import (
     write_markers,
 )
 from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution, mark_execution
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.execution_documents import Result, list_results
 from indexing.store.elasticsearch.indices.control import State
 from indexing.store.elasticsearch.indices.written_markers import WrittenMarker
@@ -221,7 +221,9 @@ async def _look_up(
         if not ids or len(ids) * len(slices) > _LOOKED_UP_AT_ONCE:
             return None
         routing = routing_of(repository)
-        return [Place(index, each, routing, (TIME, "epoch")) for index in slices for each in ids]
+        return [
+            Place(index, each, routing, (FINISHED_AT, "epoch")) for index in slices for each in ids
+        ]
 
     # The slices that this process knows are read in the same request as the repository.
     known = sorted(cluster.control.slices)
@@ -236,7 +238,7 @@ async def _look_up(
     found: dict[str, _StoredExecution] = {}
     for place, document in zip([*places, *more], documents, strict=True):
         if document is not None:
-            dropped = state.retention.is_dropped(document.source, TIME)
+            dropped = state.retention.is_dropped(document.source, FINISHED_AT)
             if not dropped or document.id not in found:
                 found[document.id] = _StoredExecution(place.index, dropped=dropped)
     return state, removal, found
@@ -259,10 +261,10 @@ async def _find_stored(
     searched = layout.executions
     if len(own) == 1:
         (index,) = own
-        stored = await find_existing(connection, index, ids, routing, (TIME, "epoch"))
+        stored = await find_existing(connection, index, ids, routing, (FINISHED_AT, "epoch"))
         for execution_id, source in stored.items():
             found[execution_id] = _StoredExecution(
-                index, dropped=state.retention.is_dropped(source, TIME)
+                index, dropped=state.retention.is_dropped(source, FINISHED_AT)
             )
         if not state.slices - own:
             return found
@@ -273,12 +275,12 @@ async def _find_stored(
             "size": _ROWS_A_PAGE,
             "query": {"ids": {"values": ids[start : start + _IDS_AT_ONCE]}},
             # The time determines the slice, so id and time are unique together.
-            "sort": [{"execution_id": "asc"}, {TIME: "asc"}],
-            "_source": [TIME, "epoch"],
+            "sort": [{"execution_id": "asc"}, {FINISHED_AT: "asc"}],
+            "_source": [FINISHED_AT, "epoch"],
         }
         async for hits in scan(connection, searched, body, routing=routing):
             for hit in hits:
-                dropped = state.retention.is_dropped(hit["_source"], TIME)
+                dropped = state.retention.is_dropped(hit["_source"], FINISHED_AT)
                 if not dropped or hit["_id"] not in found:
                     found[hit["_id"]] = _StoredExecution(hit["_index"], dropped=dropped)
     return found

@@ -18,7 +18,7 @@ from indexing.models.paging import Anchor, Page
 from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.listed_executions import FIELDS, ORDER, row_of
 from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import from_microseconds
@@ -82,7 +82,7 @@ async def _read_groups(
         ("failure_id",),
         size=_GROUPS_A_PAGE,
         routing=routing_of(query.repository),
-        within={"first": {"min": {"field": TIME}}, "last": {"max": {"field": TIME}}},
+        within={"first": {"min": {"field": FINISHED_AT}}, "last": {"max": {"field": FINISHED_AT}}},
         timeouts=None,
     ):
         for bucket in buckets:
@@ -140,7 +140,7 @@ async def _query_of(
         clause,
         *any_of({"branch": query.branches}),
     ]
-    return {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}
+    return {"bool": {"filter": filters, "must_not": retention.hidden(FINISHED_AT)}}
 
 
 def _failure_of(bucket: Mapping[str, Any], newest: Mapping[str, Any]) -> Failure:

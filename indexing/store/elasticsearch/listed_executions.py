@@ -12,17 +12,17 @@ from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.store.elasticsearch.tests import is_test_known
 from indexing.timestamps import from_microseconds, to_microseconds
 
 # The time determines the slice, so id and time are unique together.
-ORDER: Final = (TIME, "execution_id")
+ORDER: Final = (FINISHED_AT, "execution_id")
 FIELDS: Final = (
     "execution_id",
-    TIME,
+    FINISHED_AT,
     "conclusion",
     "needed_retries",
     "duration",
@@ -57,7 +57,7 @@ async def list_executions(
             fields=FIELDS,
         ),
         row_of,
-        beside=paging.beside_moment(TIME, anchor.key),
+        beside=paging.beside_moment(FINISHED_AT, anchor.key),
         backward=anchor.backward,
         limit=limit,
     )
@@ -69,7 +69,7 @@ def _query_of(query: ExecutionQuery, retention: Retention) -> dict[str, Any]:
     filters: list[dict[str, Any]] = [
         {"term": {"repository_id": routing_of(query.repository)}},
         {"term": {"test_id": str(query.test_id)}},
-        {"range": {TIME: {"gte": start, "lt": end}}},
+        {"range": {FINISHED_AT: {"gte": start, "lt": end}}},
         *any_of(
             {
                 "branch": query.branches,
@@ -80,14 +80,16 @@ def _query_of(query: ExecutionQuery, retention: Retention) -> dict[str, Any]:
             }
         ),
     ]
-    return {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}
+    return {"bool": {"filter": filters, "must_not": retention.hidden(FINISHED_AT)}}
 
 
 def row_of(hit: Hit) -> ListedExecution:
     source = hit["_source"]
     failure = source.get("failure_id")
     return ListedExecution(
-        key=ExecutionKey(from_microseconds(source[TIME]), bytes.fromhex(source["execution_id"])),
+        key=ExecutionKey(
+            from_microseconds(source[FINISHED_AT]), bytes.fromhex(source["execution_id"])
+        ),
         conclusion=Conclusion(source["conclusion"]),
         needed_retries=source["needed_retries"],
         duration=source.get("duration"),

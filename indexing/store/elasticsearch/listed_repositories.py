@@ -23,8 +23,8 @@ from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.changes import BY_HEALTH, OF_TEST, sum_changes
-from indexing.store.elasticsearch.derived.observation_clauses import TIME as FINISHED_AT
-from indexing.store.elasticsearch.event_query import TIME as RECEIVED_AT
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
+from indexing.store.elasticsearch.event_query import RECEIVED_AT
 from indexing.store.elasticsearch.quarantine_query import in_force
 from indexing.store.elasticsearch.repositories import KIND, find_repository, repository_of
 from indexing.timestamps import moment_or_none

@@ -11,12 +11,12 @@ from indexing.models.paging import Anchor, Page
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.derived.run_counts import SHARED
 from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.timestamps import from_microseconds
 
-_ORDER: Final = (TIME, "arrival")
+_ORDER: Final = (FINISHED_AT, "arrival")
 _OF_RUN: Final = tuple(name for name in SHARED if name != "run")
 
 
@@ -34,7 +34,7 @@ async def list_runs(
             fields=("*",),
         ),
         lambda hit: hit["_source"],
-        beside=paging.beside_moment(TIME, anchor.key),
+        beside=paging.beside_moment(FINISHED_AT, anchor.key),
         backward=anchor.backward,
         limit=limit,
     )
@@ -63,7 +63,7 @@ def _query_of(query: RunQuery) -> dict[str, Any]:
 
 def _arrival_of(source: Mapping[str, Any], failed: Collection[str]) -> ListedRun:
     return ListedRun(
-        key=RunKey(from_microseconds(source[TIME]), bytes.fromhex(source["arrival"])),
+        key=RunKey(from_microseconds(source[FINISHED_AT]), bytes.fromhex(source["arrival"])),
         run=Run(**{name: source[name] for name in _OF_RUN}),
         passed=source["passed"],
         failed=source["failed"],

@@ -19,9 +19,10 @@ from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers, run_counts, stored_markers
 from indexing.store.elasticsearch.derived.dirty_markers import MarkedTests
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.derived.past_days import PAST, keep_days, prune_days
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
+from indexing.store.elasticsearch.event_query import RECEIVED_AT
 from indexing.store.elasticsearch.indices.control import advance, read_layout_version
 from indexing.store.elasticsearch.indices.existing import delete_index, list_indices
 from indexing.store.elasticsearch.indices.layout import LAYOUT_VERSION
@@ -47,10 +48,10 @@ async def get_status(cluster: Cluster, now: datetime) -> StoreStatus:
         version=await read_layout_version(cluster.connection, layout),
         known_version=LAYOUT_VERSION,
         repositories=await count(layout.control, {"term": {"kind": repositories.KIND}}),
-        events=await count(layout.events, _visible(retention, "received_at")),
+        events=await count(layout.events, _visible(retention, RECEIVED_AT)),
         tests=await count(layout.tests),
         identities=await count(layout.identities),
-        executions=await count(layout.executions, _visible(retention, TIME)),
+        executions=await count(layout.executions, _visible(retention, FINISHED_AT)),
         quarantines=await count(layout.quarantines, in_force(now)),
         stale_tests=await stored_markers.count_stale(cluster),
     )
@@ -67,8 +68,8 @@ async def prune(
     await cluster.connection.refresh(f"{layout.events},{layout.executions}")
     retention = (await cluster.control.read()).retention
     until = to_microseconds(before)
-    going_events = _going(retention, "received_at", until)
-    going_executions = _going(retention, TIME, until)
+    going_events = _going(retention, RECEIVED_AT, until)
+    going_executions = _going(retention, FINISHED_AT, until)
     count = PruneCount(
         await cluster.connection.count(layout.events, going_events),
         await cluster.connection.count(layout.executions, going_executions),
@@ -253,7 +254,10 @@ async def _find_left(cluster: Cluster, runs: Sequence[str], retention: Retention
         "size": 0,
         "track_total_hits": False,
         "query": {
-            "bool": {"filter": [{"terms": {"run": list(runs)}}], "must_not": retention.hidden(TIME)}
+            "bool": {
+                "filter": [{"terms": {"run": list(runs)}}],
+                "must_not": retention.hidden(FINISHED_AT),
+            }
         },
         "aggs": {"runs": {"terms": {"field": "run", "size": _ROWS_A_PAGE}}},
     }

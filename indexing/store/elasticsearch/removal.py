@@ -24,7 +24,7 @@ from indexing.store.elasticsearch.derived import dirty_markers
 from indexing.store.elasticsearch.derived.changes import list_deletions
 from indexing.store.elasticsearch.derived.dirty_markers import FollowUp
 from indexing.store.elasticsearch.derived.forgotten_tests import withdraw_automatic
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.derived.refresh import refresh_tests
 from indexing.store.elasticsearch.derived.removed_results import delete_results
 from indexing.store.elasticsearch.derived.results import row_id_of
@@ -60,7 +60,10 @@ async def measure_executions(cluster: Cluster, selection: ExecutionSelection) ->
                 ("test_id",),
                 size=_ROWS_A_PAGE,
                 routing=routing,
-                within={"first": {"min": {"field": TIME}}, "last": {"max": {"field": TIME}}},
+                within={
+                    "first": {"min": {"field": FINISHED_AT}},
+                    "last": {"max": {"field": FINISHED_AT}},
+                },
             ):
                 tests.update(bucket["key"]["test_id"] for bucket in buckets)
                 executions += sum(bucket["doc_count"] for bucket in buckets)
@@ -146,10 +149,10 @@ async def _queries_of(
         filters.append({"term": {"test_id": str(test_id)}})
     if selection.outside is not None:
         ends = selection.outside
-        before = {"range": {TIME: {"lt": to_microseconds(ends.earliest)}}}
-        ahead = {"range": {TIME: {"gt": to_microseconds(ends.latest)}}}
+        before = {"range": {FINISHED_AT: {"lt": to_microseconds(ends.earliest)}}}
+        ahead = {"range": {FINISHED_AT: {"gt": to_microseconds(ends.latest)}}}
         filters.append({"bool": {"should": [before, ahead]}})
-    hidden = retention.hidden(TIME)
+    hidden = retention.hidden(FINISHED_AT)
     query: dict[str, Any] = {"bool": {"filter": filters, "must_not": hidden}}
     if selection.run_id is None and selection.attempt is None:
         return [query]

@@ -26,7 +26,7 @@ from indexing.names import RepositoryName
 from indexing.store.elasticsearch.client import paging
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.changes import OF_SEQUENCE, OF_TEST
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.indices.slices import indices_between
 from indexing.store.elasticsearch.repositories import find_repository
 from indexing.store.elasticsearch.tests import is_test_known
@@ -142,7 +142,7 @@ async def _read(
                     {"term": {"branch": settings.default_branch}},
                     {"terms": {"test_id": sorted({source["test_id"] for source in sources})}},
                 ],
-                "must_not": retention.hidden(TIME),
+                "must_not": retention.hidden(FINISHED_AT),
             }
         },
         "aggs": {
@@ -161,7 +161,7 @@ async def _read(
 
 def _shown(source: Mapping[str, Any], *, flaky_detection: bool) -> dict[str, Any]:
     """Return the aggregation that finds the execution of one transition."""
-    order: list[dict[str, str]] = [{TIME: "desc"}, {"execution_id": "desc"}]
+    order: list[dict[str, str]] = [{FINISHED_AT: "desc"}, {"execution_id": "desc"}]
     shown = {"top_hits": {"size": 1, "sort": order, "_source": list(_FIELDS)}}
     within: dict[str, Any] = {"newest": shown}
     if shown_as(HealthStatus(source["health"]), flaky_detection) in SHOWS_A_FAILURE:
@@ -171,7 +171,7 @@ def _shown(source: Mapping[str, Any], *, flaky_detection: bool) -> dict[str, Any
         {"term": {"test_id": source["test_id"]}},
         {"term": {"pipeline_name": source["pipeline_name"]}},
         {"term": {"job_name": source["job_name"]}},
-        {"range": {TIME: {"gte": source["day"] * DAY_MICROSECONDS, "lte": source["at"]}}},
+        {"range": {FINISHED_AT: {"gte": source["day"] * DAY_MICROSECONDS, "lte": source["at"]}}},
     ]
     return {"filter": {"bool": {"filter": filters}}, "aggs": within}
 

@@ -16,7 +16,7 @@ from indexing.store.elasticsearch.client.clauses import any_of
 from indexing.store.elasticsearch.client.places import Search
 from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.derived.changes import BY_HEALTH, FLAKY, OF_TEST, sum_changes
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.derived.past_days import PAST, SUMMED
 from indexing.store.elasticsearch.derived.run_counts import OF_RUN
 from indexing.store.elasticsearch.indices.retention import Retention
@@ -135,12 +135,14 @@ def _body_of_executions(
     }
     within |= {name: {kind: {"field": "microseconds"}} for name, kind in _OF_DURATIONS.items()}
     bounds = {"gte": days.start * DAY_MICROSECONDS, "lt": days.stop * DAY_MICROSECONDS}
-    of_branch = [{"term": {"branch": branch}}, {"range": {TIME: bounds}}]
-    by_day = {"field": TIME, "interval": DAY_MICROSECONDS, "min_doc_count": 1}
+    of_branch = [{"term": {"branch": branch}}, {"range": {FINISHED_AT: bounds}}]
+    by_day = {"field": FINISHED_AT, "interval": DAY_MICROSECONDS, "min_doc_count": 1}
     return {
         "size": 0,
         "track_total_hits": False,
-        "query": {"bool": {"filter": [*filters, *of_branch], "must_not": retention.hidden(TIME)}},
+        "query": {
+            "bool": {"filter": [*filters, *of_branch], "must_not": retention.hidden(FINISHED_AT)}
+        },
         "aggs": {"days": {"histogram": by_day, "aggs": within}},
     }
 

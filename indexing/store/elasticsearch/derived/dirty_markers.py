@@ -22,7 +22,7 @@ from indexing.store.elasticsearch.derived.marked_executions import (
     MarkedExecution,
     write_executions,
 )
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.tests import RemovedBound
 
@@ -104,7 +104,7 @@ class DirtyMarker:
             test
             for test, new in self.executions.items()
             if any(
-                retention.is_dropped({**each.facts, "epoch": self.epoch}, TIME)
+                retention.is_dropped({**each.facts, "epoch": self.epoch}, FINISHED_AT)
                 for each in new
                 if each.facts is not None
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-TIME: Final = "finished_at"
+FINISHED_AT: Final = "finished_at"
 
 
 def clauses_since(moments: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -18,6 +18,10 @@ def clauses_since(moments: Mapping[str, int]) -> list[dict[str, Any]]:
     for test, moment in moments.items():
         tests_since.setdefault(moment, []).append(test)
     return [
-        {"bool": {"filter": [{"terms": {"test_id": tests}}, {"range": {TIME: {"gte": moment}}}]}}
+        {"bool": {"filter": [{"terms": {"test_id": tests}}, _since(moment)]}}
         for moment, tests in tests_since.items()
     ]
+
+
+def _since(moment: int) -> dict[str, Any]:
+    return {"range": {FINISHED_AT: {"gte": moment}}}

@@ -29,7 +29,7 @@ from indexing.store.elasticsearch.client.documents import Hit
 from indexing.store.elasticsearch.client.scanning import scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.marked_executions import short_id
-from indexing.store.elasticsearch.derived.observation_clauses import TIME, clauses_since
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT, clauses_since
 from indexing.store.elasticsearch.derived.runs import find_failed
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.pull_requests import pull_of
@@ -55,11 +55,11 @@ _FIELDS_OF_VERDICTS: Final = (
     "run",
     "commit",
     "conclusion",
-    TIME,
+    FINISHED_AT,
     "needed_retries",
 )
 _FIELDS: Final = (*_FIELDS_OF_VERDICTS, "pull", "duration", *METADATA_FIELDS)
-_BY_TIME: Final = ({TIME: "asc"}, {"execution_id": "asc"})
+_BY_TIME: Final = ({FINISHED_AT: "asc"}, {"execution_id": "asc"})
 
 
 class OnBranch(NamedTuple):
@@ -86,7 +86,7 @@ class ObservedBranch:
         filters = [{"term": {"repository_id": self.routing}}, clause]
         if self.branch is not None:
             filters.append({"term": {"branch": self.branch}})
-        return {"bool": {"filter": filters, "must_not": self.retention.hidden(TIME)}}
+        return {"bool": {"filter": filters, "must_not": self.retention.hidden(FINISHED_AT)}}
 
 
 async def count_executions(
@@ -243,7 +243,7 @@ def _observe(hits: Iterable[Hit], failed: Collection[str]) -> Iterator[OnBranch]
                 source["job_name"],
                 source["commit"],
                 _CONCLUSIONS[source["conclusion"]],
-                source[TIME],
+                source[FINISHED_AT],
                 source["needed_retries"],
                 source["run"] in failed,
                 None if pull is None else pull_of(pull),

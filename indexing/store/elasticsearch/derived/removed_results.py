@@ -18,7 +18,7 @@ from indexing.store.elasticsearch.client.scanning import scan
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived import dirty_markers
 from indexing.store.elasticsearch.derived.dirty_markers import FollowUp
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.repositories import note_removal
 from indexing.store.elasticsearch.tests import RemovedBound
 
@@ -38,8 +38,8 @@ async def delete_results(
     body = {
         "size": _ROWS_A_PAGE,
         "query": query,
-        "sort": [{TIME: "asc"}, {"execution_id": "asc"}],
-        "_source": ["test_id", "run", "branch", TIME],
+        "sort": [{FINISHED_AT: "asc"}, {"execution_id": "asc"}],
+        "_source": ["test_id", "run", "branch", FINISHED_AT],
     }
     deleted = 0
     pages = scan(cluster.connection, cluster.layout.executions, body, routing=routing)
@@ -57,7 +57,8 @@ async def _delete(cluster: Cluster, routing: str, hits: Sequence[Hit]) -> int:
     tests = {source["test_id"] for source in sources}
     follow_up = FollowUp(
         frozenset(
-            (source["test_id"], RemovedBound(source[TIME], source["branch"])) for source in sources
+            (source["test_id"], RemovedBound(source[FINISHED_AT], source["branch"]))
+            for source in sources
         ),
         frozenset(source["run"] for source in sources),
     )

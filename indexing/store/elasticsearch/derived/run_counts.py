@@ -19,7 +19,7 @@ from indexing.store.elasticsearch.client.places import Place, Search
 from indexing.store.elasticsearch.client.scanning import groups_body, scan, scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.dirty_markers import mark_runs
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.derived.runs import ResultsOfRun, results_query
 from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.repositories import read_removal
@@ -40,7 +40,7 @@ SHARED: Final = (
 # Those of these fields that the document of a day contains.
 _OF_DAY: Final = ("run", "pipeline_name", "job_name", "branch")
 OF_RUN: Final = "run"
-_BY_DAY: Final = {"day": {"histogram": {"field": TIME, "interval": DAY_MICROSECONDS}}}
+_BY_DAY: Final = {"day": {"histogram": {"field": FINISHED_AT, "interval": DAY_MICROSECONDS}}}
 _GROUPED: Final = ("arrival", _BY_DAY)
 
 # The key of a document: its index and its id.
@@ -51,8 +51,8 @@ _GROUPS_A_PAGE: Final = 500
 _ROWS_A_PAGE: Final = 5_000
 _WITHIN: Final = {
     "shared": {"top_hits": {"size": 1, "_source": [*SHARED]}},
-    "first": {"min": {"field": TIME}},
-    "last": {"max": {"field": TIME}},
+    "first": {"min": {"field": FINISHED_AT}},
+    "last": {"max": {"field": FINISHED_AT}},
     "durations": {"value_count": {"field": "microseconds"}},
     "total_duration": {"sum": {"field": "microseconds"}},
     **{each.value: {"filter": {"term": {"conclusion": each.value}}} for each in Conclusion},
@@ -291,12 +291,12 @@ async def read_counts(
                     "arrival": arrival,
                     **shared,
                     "first_at": first_at,
-                    TIME: last_at,
+                    FINISHED_AT: last_at,
                     **dict.fromkeys(counted, 0),
                 },
             )
             source["first_at"] = min(source["first_at"], first_at)
-            source[TIME] = max(source[TIME], last_at)
+            source[FINISHED_AT] = max(source[FINISHED_AT], last_at)
             for name, number in counted.items():
                 source[name] += number
     return found
@@ -310,11 +310,11 @@ def sum_by_run(
     for (index, _), each in counted.items():
         if index != cluster.layout.arrivals:
             continue
-        before = found.get(each["run"], ResultsOfRun(last_at=each[TIME]))
+        before = found.get(each["run"], ResultsOfRun(last_at=each[FINISHED_AT]))
         found[each["run"]] = ResultsOfRun(
             before.passed + each[Conclusion.PASSED],
             before.failed + each[Conclusion.FAILED],
-            max(before.last_at or 0, each[TIME]),
+            max(before.last_at or 0, each[FINISHED_AT]),
         )
     return found
 

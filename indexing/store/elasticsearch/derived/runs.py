@@ -18,7 +18,7 @@ from indexing.store.elasticsearch.client.places import Place
 from indexing.store.elasticsearch.client.scanning import scan_groups
 from indexing.store.elasticsearch.cluster import Cluster
 from indexing.store.elasticsearch.derived.dirty_markers import mark_after, mark_before
-from indexing.store.elasticsearch.derived.observation_clauses import TIME
+from indexing.store.elasticsearch.derived.observation_clauses import FINISHED_AT
 from indexing.store.elasticsearch.indices.retention import Retention
 
 _TESTS_A_PAGE: Final = 5_000
@@ -46,7 +46,7 @@ async def find_failed(
 def results_query(routing: str, runs: Collection[str], retention: Retention) -> dict[str, Any]:
     """Return the query for the results of these runs."""
     filters = [{"term": {"repository_id": routing}}, {"terms": {"run": [*runs]}}]
-    return {"bool": {"filter": filters, "must_not": retention.hidden(TIME)}}
+    return {"bool": {"filter": filters, "must_not": retention.hidden(FINISHED_AT)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ async def _count(
         some = runs[start : start + _RUNS_AT_ONCE]
         within = {
             "conclusions": {"terms": {"field": "conclusion"}},
-            "last": {"max": {"field": TIME}},
+            "last": {"max": {"field": FINISHED_AT}},
         }
         terms = {"terms": {"field": "run", "size": len(some)}, "aggs": within}
         body = {

@@ -73,6 +73,23 @@ class RuleSettings:
         return cls(repository.ignore_broken_on_default_branch, repository.quarantine_after)
 
 
+def is_settled(judged_until: int | None, created_at: int, unchanged_until: int | None) -> bool:
+    """Return whether nothing has changed that the decision for a quarantine was based on.
+
+    `judged_until` is as in `QuarantineState`; `created_at` is when the quarantine began. No
+    execution that finished before `unchanged_until` has changed since the decision; it is `None` if
+    any may have changed. Times are in microseconds since 1970.
+    """
+    return (
+        judged_until is not None
+        # A decision based on results dated in the future must also consider results that came in
+        # later.
+        and judged_until <= created_at
+        and unchanged_until is not None
+        and unchanged_until > judged_until
+    )
+
+
 def decide_update(
     known: QuarantineState, *, now: datetime, newest: datetime | None, settings: RuleSettings
 ) -> UpdateSteps:

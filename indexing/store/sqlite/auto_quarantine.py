@@ -14,7 +14,13 @@ from indexing.identifiers import derive_quarantine_id
 from indexing.models.quarantines import RULES, ChangeAction, QuarantineSource
 from indexing.quarantine.changes import find_withdrawal_time
 from indexing.quarantine.decision import JudgedState
-from indexing.quarantine.updates import QuarantineState, RuleSettings, decide_update, run_steps
+from indexing.quarantine.updates import (
+    QuarantineState,
+    RuleSettings,
+    decide_update,
+    is_settled,
+    run_steps,
+)
 from indexing.store.sqlite.quarantine_changes import add_change, add_expiry
 from indexing.timestamps import from_microseconds, moment_or_none, to_microseconds
 
@@ -81,19 +87,8 @@ def apply_rules(
         f" WHERE test_id = ? AND {_EVERY_BRANCH}",
         (test_id,),
     ).fetchone()
-    in_force_id: bytes = b""
-    judged_until: int | None = None
-    created_at = now
-    if in_force is not None:
-        in_force_id, judged_until, created_at = in_force
-    if (
-        judged_until is not None
-        # A decision based on results dated in the future must also consider results that came in
-        # later.
-        and judged_until <= created_at
-        and unchanged_until is not None
-        and unchanged_until > judged_until
-    ):
+    in_force_id, judged_until, created_at = in_force or (b"", None, now)
+    if is_settled(judged_until, created_at, unchanged_until):
         return
     update = run_steps(
         decide_update(

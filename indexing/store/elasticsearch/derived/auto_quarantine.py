@@ -24,6 +24,7 @@ from indexing.quarantine.updates import (
     QuarantineUpdate,
     RuleSettings,
     decide_update,
+    is_settled,
 )
 from indexing.store.elasticsearch import quarantine_changes
 from indexing.store.elasticsearch.client import bulk
@@ -42,7 +43,7 @@ from indexing.store.elasticsearch.quarantine_slots import (
     writing,
 )
 from indexing.store.elasticsearch.repositories import read_removal
-from indexing.timestamps import moment_or_none, to_microseconds
+from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
 
 # A search reads the slots of all tests of a step at once.
 _SLOTS_A_PAGE: Final = 2_000
@@ -157,12 +158,17 @@ async def _apply(
     """Return the slot for all branches after applying the rules."""
     slot = stored.expired_by(rules.now)
     record = slot.record
-    if record is not None and _is_settled(record, rules, test):
+    judged_until = _judged_until(record, rules)
+    if record is not None and is_settled(
+        microseconds_or_none(judged_until),
+        to_microseconds(record.created_at),
+        test.rollups.unchanged_until,
+    ):
         return slot
     steps = decide_update(
         QuarantineState(
             is_in_force=record is not None,
-            judged_until=_judged_until(record, rules),
+            judged_until=judged_until,
             answered_until=slot.answered_until,
         ),
         now=rules.now,
@@ -193,19 +199,6 @@ async def _apply(
         slot = slot.holding(_begin(update.new, slot, rules))
         slot = slot.changed(ChangeAction.ADDED, rules.now, RULES)
     return slot
-
-
-def _is_settled(record: Record, rules: RuleInputs, test: JudgedTest) -> bool:
-    """Return whether nothing that the decision was based on has changed."""
-    judged_until, unchanged = _judged_until(record, rules), test.rollups.unchanged_until
-    return (
-        judged_until is not None
-        # A decision based on results dated in the future must also consider results that came in
-        # later.
-        and judged_until <= record.created_at
-        and unchanged is not None
-        and unchanged > to_microseconds(judged_until)
-    )
 
 
 def _judged_until(record: Record | None, rules: RuleInputs) -> datetime | None:

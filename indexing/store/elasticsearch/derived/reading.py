@@ -20,6 +20,7 @@ from indexing.store.elasticsearch.derived.dirty_markers import DirtyMarker
 from indexing.store.elasticsearch.derived.marked_executions import MarkedExecution
 from indexing.store.elasticsearch.derived.run_counts import Counted
 from indexing.store.elasticsearch.indices.control import State
+from indexing.store.elasticsearch.indices.retention import Retention
 from indexing.store.elasticsearch.quarantine_slots import QuarantineSlot
 from indexing.store.elasticsearch.repositories import document_routed, removal_of
 from indexing.store.elasticsearch.tests import RemovedBound
@@ -163,7 +164,7 @@ async def search_all(
     routing: str,
     tests: Sequence[str],
     runs: Sequence[str],
-    state: State,
+    retention: Retention,
     searchable: Awaitable[None],
     markers: Collection[str],
 ) -> Searched:
@@ -172,7 +173,7 @@ async def search_all(
     If `markers` is not empty, this also looks for markers besides those. All searches wait for
     `searchable`.
     """
-    retention, at_once = state.retention, run_counts.RUNS_AT_ONCE
+    at_once = run_counts.RUNS_AT_ONCE
     searches: list[Search] = []
     if runs:
         searches.append(run_counts.counts_search(cluster, routing, runs[:at_once], retention))

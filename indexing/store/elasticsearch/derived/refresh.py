@@ -136,9 +136,7 @@ class _Refresh:
             markers = await stored_markers.parse_markers(filter(None, documents.markers.values()))
             if not markers:
                 return True
-            return await self._handle(
-                routing, markers, searchable, lease, documents, is_last=True, look_for_more=True
-            )
+            return await self._handle(routing, markers, searchable, lease, documents, is_last=True)
 
     async def _handle_found(self, routing: str | None, lease: RefreshLease | None) -> bool:
         """Handle the markers of one repository or of all; return whether there are more."""
@@ -215,13 +213,12 @@ class _Refresh:
         documents: Documents | None = None,
         *,
         is_last: bool,
-        look_for_more: bool = False,
     ) -> bool:
         """Handle markers of one repository; return whether there is more to do.
 
-        `documents` are the documents that the markers name, if the caller has read them already.
-        With `is_last`, and if there is no more to do, the markers are deleted in the request that
-        ends the lease.
+        `documents` are the documents that the markers name, if the caller has read them instead of
+        searching for markers; then this looks for further markers, too. With `is_last`, and if
+        there is no more to do, the markers are deleted in the request that ends the lease.
         """
         left: set[str] = set()
         failed: set[str] = set()
@@ -229,17 +226,8 @@ class _Refresh:
         waiting: list[Done] = []
         more = runs_changed = False
         work = Work.of(markers)
-        steps = _compute(
-            self.cluster,
-            routing,
-            work,
-            documents,
-            self.now,
-            searchable,
-            lease,
-            [marker.id for marker in markers] if look_for_more else (),
-            unrefreshed,
-        )
+        known = () if documents is None else [marker.id for marker in markers]
+        steps = self._compute(routing, work, documents, searchable, lease, known, unrefreshed)
         async with aclosing(steps):
             async for done in steps:
                 left |= done.again
@@ -263,6 +251,25 @@ class _Refresh:
         if runs_changed:
             # No run was counted.
             handled = [marker for marker in handled if not marker.names_runs_alone]
+        finished = await self._finish(routing, lease, handled, failed)
+        deletions = dirty_markers.list_deletions(self.cluster, finished)
+        if is_last and not more:
+            lease.end_with(deletions)
+        else:
+            await bulk.send(self.cluster.connection, deletions, visible=False)
+        return more
+
+    async def _finish(
+        self,
+        routing: str,
+        lease: RefreshLease,
+        handled: Sequence[DirtyMarker],
+        failed: set[str],
+    ) -> list[DirtyMarker]:
+        """Return those of the handled markers that are to be deleted; keep the work of the others.
+
+        `failed` are the tests that cannot be judged.
+        """
         # Tests that cannot be judged stay marked, and no others.
         stuck = [marker for marker in handled if failed.issuperset(marker.tests or (None,))]
         self.met.update(stuck)
@@ -278,13 +285,7 @@ class _Refresh:
             await dirty_markers.mark_runs(self.cluster, routing, runs)
         if any(marker.follow_up.bounds and marker.was_abandoned for marker in finished):
             await note_removal(self.cluster, routing)
-        finished = await dirty_markers.narrow_to_failed(self.cluster, finished, failed)
-        deletions = dirty_markers.list_deletions(self.cluster, finished)
-        if is_last and not more:
-            lease.end_with(deletions)
-        else:
-            await bulk.send(self.cluster.connection, deletions, visible=False)
-        return more
+        return await dirty_markers.narrow_to_failed(self.cluster, finished, failed)
 
     async def _show(self, unrefreshed: set[str], waiting: list[Done]) -> None:
         """Make the writes of these results visible, then report them; empties both arguments.
@@ -302,83 +303,82 @@ class _Refresh:
                     self.changed(done.changes)
         waiting.clear()
 
+    async def _compute(
+        self,
+        routing: str,
+        work: Work,
+        documents: Documents | None,
+        searchable: Awaitable[None],
+        lease: RefreshLease,
+        markers: Collection[str],
+        unrefreshed: set[str],
+    ) -> AsyncGenerator[Done]:
+        """Compute the tests of one repository; every search waits for `searchable`.
 
-async def _compute(
-    cluster: Cluster,
-    routing: str,
-    work: Work,
-    documents: Documents | None,
-    now: datetime,
-    searchable: Awaitable[None],
-    lease: RefreshLease,
-    markers: Collection[str],
-    unrefreshed: set[str],
-) -> AsyncGenerator[Done]:
-    """Compute the tests of one repository; every search waits for `searchable`.
-
-    Runs are judged first, because the tests depend on the result. If `markers` is not empty, this
-    also looks for markers besides those. The caller refreshes the indices in `unrefreshed`.
-    """
-    size = _TESTS_A_STEP if work.new else _COMPUTED_A_STEP
-    some = work.tests[:size]
-    there = documents or await read_documents(
-        cluster, routing, some, work.runs, work.arrivals or (), merged=work.new
-    )
-    state = there.state
-    found = await search_all(cluster, routing, some, work.runs, state, searchable, markers)
-    stored_runs = {run: there.runs[run] for run in work.runs}
-    counted = run_counts.sum_by_run(cluster, found.counted)
-    if await judge_runs(cluster, routing, stored_runs, counted, state.retention):
-        # All tests of the changed runs have markers now; the next pass computes each test once.
-        yield Done(again=frozenset(work.tests), runs_changed=True, is_more=True)
-        return
-    if found.is_more:
-        yield Done(is_more=True)
-    counting = Counting()
-    if work.arrivals is not None:
-        places = run_counts.list_places(cluster, routing, work.arrivals)
-        named = {(each.index, each.id): there.counts[each.index, each.id] for each in places}
-        counting = Counting.of(routing, named, found.counted)
-    elif work.runs:
-        await run_counts.count(cluster, routing, work.runs, searchable, removed=True)
-    failed_runs = failed_of(stored_runs.values())
-    computing = asyncio.Lock()
-
-    starts = range(0, max(len(work.tests), 1), size)
-
-    async def take(start: int) -> list[Done]:
-        documents, slots = there, found.slots
-        tests = work.tests[start : start + size]
-        if start:
-            documents, slots = await run_both(
-                read_documents(cluster, routing, tests, merged=work.new),
-                auto_quarantine.read_slots_of(cluster, routing, tests),
-            )
-        own = None if len(starts) == 1 else unrefreshed
-        step = await Step.begin(
-            cluster,
-            routing,
-            tests,
-            work,
-            documents,
-            slots,
-            failed_runs,
-            now=now,
-            lease=lease,
-            counting=Counting() if start else counting,
-            computing=computing,
-            unrefreshed=own,
+        Runs are judged first, because the tests depend on the result. If `markers` is not empty,
+        this also looks for markers besides those. The caller refreshes the indices in
+        `unrefreshed`.
+        """
+        cluster = self.cluster
+        size = _TESTS_A_STEP if work.new else _COMPUTED_A_STEP
+        some = work.tests[:size]
+        there = documents or await read_documents(
+            cluster, routing, some, work.runs, work.arrivals or (), merged=work.new
         )
-        dones = [done async for done in step.run()]
-        lost = work.lost_in(documents, tests)
-        if lost:
-            cleared = await clear_forgotten(cluster, routing, lost, slots.values(), now)
-            name = step.rules.repository.name
-            answers = AnswerChanges(name, quarantines=True) if cleared.quarantines else None
-            dones.append(Done(is_more=cleared.results or cleared.quarantines, changes=answers))
-        return dones
+        retention = there.state.retention
+        found = await search_all(cluster, routing, some, work.runs, retention, searchable, markers)
+        stored_runs = {run: there.runs[run] for run in work.runs}
+        counted = run_counts.sum_by_run(cluster, found.counted)
+        if await judge_runs(cluster, routing, stored_runs, counted, retention):
+            # All tests of the changed runs have markers now; the next pass computes each test once.
+            yield Done(again=frozenset(work.tests), runs_changed=True, is_more=True)
+            return
+        if found.is_more:
+            yield Done(is_more=True)
+        counting = Counting()
+        if work.arrivals is not None:
+            places = run_counts.list_places(cluster, routing, work.arrivals)
+            named = {(each.index, each.id): there.counts[each.index, each.id] for each in places}
+            counting = Counting.of(routing, named, found.counted)
+        elif work.runs:
+            await run_counts.count(cluster, routing, work.runs, searchable, removed=True)
+        failed_runs = failed_of(stored_runs.values())
+        computing = asyncio.Lock()
 
-    async with aclosing(run_ahead([partial(take, n) for n in starts], _STEPS_AT_ONCE)) as taken:
-        async for dones in taken:
-            for done in dones:
-                yield done
+        starts = range(0, max(len(work.tests), 1), size)
+
+        async def take(start: int) -> list[Done]:
+            documents, slots = there, found.slots
+            tests = work.tests[start : start + size]
+            if start:
+                documents, slots = await run_both(
+                    read_documents(cluster, routing, tests, merged=work.new),
+                    auto_quarantine.read_slots_of(cluster, routing, tests),
+                )
+            step = await Step.begin(
+                cluster,
+                routing,
+                tests,
+                work,
+                documents,
+                slots,
+                failed_runs,
+                now=self.now,
+                lease=lease,
+                counting=Counting() if start else counting,
+                computing=computing,
+                unrefreshed=None if len(starts) == 1 else unrefreshed,
+            )
+            dones = [done async for done in step.run()]
+            lost = work.lost_in(documents, tests)
+            if lost:
+                cleared = await clear_forgotten(cluster, routing, lost, slots.values(), self.now)
+                name = step.rules.repository.name
+                answers = AnswerChanges(name, quarantines=True) if cleared.quarantines else None
+                dones.append(Done(is_more=cleared.results or cleared.quarantines, changes=answers))
+            return dones
+
+        async with aclosing(run_ahead([partial(take, n) for n in starts], _STEPS_AT_ONCE)) as taken:
+            async for dones in taken:
+                for done in dones:
+                    yield done

@@ -122,13 +122,13 @@ class Step:
             routing, documents.state.retention, stored.repository.default_branch
         )
         rules = RuleInputs(
-            stored.repository,
-            stored.settings_version,
-            observed,
-            now,
-            stored.subscription,
-            failed_runs,
-            removal_of(documents.repository),
+            repository=stored.repository,
+            settings_version=stored.settings_version,
+            executions=observed,
+            now=now,
+            subscription=stored.subscription,
+            failed_runs=failed_runs,
+            removal=removal_of(documents.repository),
         )
         found = {test: documents.tests[test] for test in tests if test in documents.tests}
         failed: set[str] = set()
@@ -143,20 +143,20 @@ class Step:
         others = [test for test in stored_tests if test not in merged]
         counts = await observations.count_executions(cluster, observed, others) if others else {}
         return cls(
-            cluster,
-            rules,
-            documents.state,
-            stored_tests,
-            {test: document.version for test, document in found.items()},
-            documents.remembered,
-            slots,
-            merged,
-            counts,
-            work.removed,
-            lease,
-            counting,
-            computing,
-            unrefreshed,
+            cluster=cluster,
+            rules=rules,
+            state=documents.state,
+            stored=stored_tests,
+            versions={test: document.version for test, document in found.items()},
+            remembered=documents.remembered,
+            slots=slots,
+            merged=merged,
+            counts=counts,
+            removed=work.removed,
+            lease=lease,
+            counting=counting,
+            computing=computing,
+            unrefreshed=unrefreshed,
             failed=failed,
         )
 

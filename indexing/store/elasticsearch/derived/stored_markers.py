@@ -104,18 +104,18 @@ def _parse_marker(document: Document) -> DirtyMarker:
     source = document.source
     tests = source["tests"]
     return DirtyMarker(
-        document.id,
-        document.version,
-        source["repository_id"],
-        None if tests is None else frozenset(tests),
-        source["ahead_until"],
-        _follow_up_of(source.get("removed")),
-        read_executions(source.get("arrivals")),
+        id=document.id,
+        version=document.version,
+        routing=source["repository_id"],
+        tests=None if tests is None else frozenset(tests),
+        ahead_until=source["ahead_until"],
+        follow_up=_follow_up_of(source.get("removed")),
+        executions=read_executions(source.get("arrivals")),
         # A marker of an earlier release does not say it, so the limit does not hold for these.
-        source.get("arrivals_size", 0),
-        source.get("removal"),
+        size=source.get("arrivals_size", 0),
+        removal=source.get("removal"),
         # A marker of an earlier release does not say it.
-        source.get("epoch", 0),
+        epoch=source.get("epoch", 0),
     )
 
 

@@ -74,7 +74,7 @@ class RuleInputs:
 
     repository: Repository
     settings_version: int
-    executions: observations.ObservedBranch
+    observed: observations.ObservedBranch
     now: datetime
     subscription: Subscription | None
     failed_runs: frozenset[str]
@@ -93,7 +93,7 @@ async def apply_rules(
     the ids of the tests that need another pass, because another process has written their slots or
     deleted results, and whether anything was written.
     """
-    routing = rules.executions.routing
+    routing = rules.observed.routing
     ids = {test.test_id for test in tests}
     slots = {
         (str(slot.test_id), slot.branch): slot
@@ -220,7 +220,7 @@ def _begin(new: NewQuarantine, slot: QuarantineSlot, rules: RuleInputs) -> Recor
 
 
 async def _read_past(cluster: Cluster, rules: RuleInputs, test: JudgedTest) -> PastStates:
-    read = await observations.read_all(cluster, rules.executions, [test.test_id])
+    read = await observations.read_all(cluster, rules.observed, [test.test_id])
     seen = [each.observation for each in read[test.test_id]]
     return await asyncio.to_thread(PastStates, seen, test.rollups.rollups, test.evaluate)
 

@@ -45,7 +45,7 @@ async def list_operations(
         for result, _ in stored
         if result.before.history is not None and (result.is_filling or _is_unsure(result))
     }
-    routing = stored[0][0].rules.executions.routing
+    routing = stored[0][0].rules.observed.routing
     found = await _find(cluster, routing, looked_up) if looked_up else {}
     operations: list[Operation] = []
     for result, version in stored:
@@ -76,7 +76,7 @@ def _operations_of(
         # Equal texts have equal rows. Most loads change no health.
         return
     test_id, name = result.test.test_id, result.test.test_name
-    repository, routing = result.rules.repository.name, result.rules.executions.routing
+    repository, routing = result.rules.repository.name, result.rules.observed.routing
     stored: set[Row] = set()
     if result.before.history is not None:
         stored = set(read_history(result.before.history.encode()).rows())

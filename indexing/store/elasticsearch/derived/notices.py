@@ -37,7 +37,7 @@ async def notify(cluster: Cluster, results: Sequence[Result]) -> None:
     if not due:
         return
     await _enqueue(cluster, due)
-    routing = due[0][0].rules.executions.routing
+    routing = due[0][0].rules.observed.routing
     stored = await cluster.connection.get_many(
         [Place(cluster.layout.tests, result.test.test_id, routing) for result, _ in due],
         timeouts=WRITING,

@@ -118,7 +118,7 @@ class Result:
 
     def test_operation(self, index: str) -> Operation:
         """Return the write of the test's document; it fails if the version has changed."""
-        routing = self.rules.executions.routing
+        routing = self.rules.observed.routing
         text = orjson.dumps(source_of(self.after, self.test.test_id, routing))
         guard = self.version.parameters
         return Operation("index", index, self.test.test_id, routing, guard=guard, text=text)
@@ -129,7 +129,7 @@ class Result:
         `indices` has the indices of all generations, and whether each may lack rows. `version` is
         the new version of the test's document.
         """
-        routing = self.rules.executions.routing
+        routing = self.rules.observed.routing
         guard = {"version": version, "version_type": "external_gte"}
         for (pipeline, job), row in self.after_rows.items():
             is_changed = self.rewrite_all or self._is_changed((pipeline, job), row)

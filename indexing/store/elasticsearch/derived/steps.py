@@ -124,7 +124,7 @@ class Step:
         rules = RuleInputs(
             repository=stored.repository,
             settings_version=stored.settings_version,
-            executions=observed,
+            observed=observed,
             now=now,
             subscription=stored.subscription,
             failed_runs=failed_runs,
@@ -171,7 +171,7 @@ class Step:
             await _give_way(self.cluster, len(self.stored))
             read = await observations.read_counted(
                 self.cluster,
-                self.rules.executions,
+                self.rules.observed,
                 {each: self.counts[each] for each in portion if each in self.counts},
             )
             results = await self._compute(self._build_all, portion, read)
@@ -181,7 +181,7 @@ class Step:
         await self._write_rows([], [])
         if self.failed:
             yield Done(failed=frozenset(self.failed))
-        await run_counts.count(self.cluster, self.rules.executions.routing, self.recount)
+        await run_counts.count(self.cluster, self.rules.observed.routing, self.recount)
 
     async def _compute(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in a thread, after those of concurrent steps.
@@ -194,7 +194,7 @@ class Step:
     def _build_all(self, tests: Sequence[str], read: observations.ReadExecutions) -> list[Result]:
         """Compute tests from their executions. Pure; would block the event loop."""
         branch = self.rules.repository.default_branch
-        final_day = self.rules.executions.retention.final_day
+        final_day = self.rules.observed.retention.final_day
         seen = read.by_test(tests)
 
         def build(test: str) -> Result:
@@ -298,7 +298,7 @@ class Step:
         These are the ones that another process has written, and remembered ones without a change:
         only a write shows that a remembered document is still the stored one.
         """
-        known, routing = self.cluster.written_tests, self.rules.executions.routing
+        known, routing = self.cluster.written_tests, self.rules.observed.routing
         again: set[str] = set()
         yielder = LoopYielder()
         for operation, (_, outcome) in zip(operations, written, strict=True):

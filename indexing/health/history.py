@@ -137,18 +137,18 @@ def read_history(text: bytes, lasting: bytes | None = None) -> History:
 def build_history(
     before: History,
     days: Mapping[Job, Sequence[DailyRollup]],
-    final_until: int,
+    final_day: int,
     verdicts: Mapping[Job, Mapping[str, KeptVerdict]] | None = None,
 ) -> History:
     """Compute the history from every day of every sequence, oldest first.
 
-    `verdicts` has every verdict of every sequence, by commit. Days up to `final_until` stay as they
+    `verdicts` has every verdict of every sequence, by commit. Days up to `final_day` stay as they
     were in `before`, because retention has removed executions of them. So does the health of days
     whose window reaches back to them, except the newest day.
     """
-    kept = _until(before, final_until)
-    rows = {job: _after(of_job, final_until) for job, of_job in days.items()}
-    settled_until = final_until + WINDOW.days - 1
+    kept = _until(before, final_day)
+    rows = {job: _after(of_job, final_day) for job, of_job in days.items()}
+    settled_until = final_day + WINDOW.days - 1
 
     def settle(entries: tuple[Change, ...], day: int, newest: int, health: str) -> str:
         if day > settled_until or day == newest:
@@ -173,10 +173,10 @@ def build_history(
         if change.day <= settled_until
         else change
         # A sequence may be live by an execution that retention has left on a final day.
-        for change in _judge(days, final_until + 1)
+        for change in _judge(days, final_day + 1)
     )
     lasting = {
-        job: update_lasting(before.lasting.get(job, ()), of_job, final_until, is_whole=True)
+        job: update_lasting(before.lasting.get(job, ()), of_job, final_day, is_whole=True)
         for job, of_job in (verdicts or {}).items()
     }
     return _trimmed(
@@ -197,7 +197,7 @@ def merge_history(
     before: History,
     days: Mapping[Job, Sequence[DailyRollup]],
     merged: Mapping[Job, int],
-    final_until: int,
+    final_day: int,
     verdicts: Mapping[Job, Mapping[str, KeptVerdict]] | None = None,
 ) -> History:
     """Update the history after new executions were merged into the roll-ups.
@@ -212,25 +212,25 @@ def merge_history(
     if not merged:
         return before
     newest = max([of_job[-1].day for of_job in days.values() if of_job])
-    first = max(min(merged.values()), final_until + 1)
+    first = max(min(merged.values()), final_day + 1)
     if first - LIVE_DAYS <= newest - WINDOW.days:
         # Whether a sequence was live may depend on days that are not in `days`.
         raise InexactMergeError
     sequences = {**before.sequences}
     for job, oldest in merged.items():
-        since = max(oldest, final_until + 1)
+        since = max(oldest, final_day + 1)
         kept = _before(sequences.get(job, ()), since)
         sequences[job] = _extended(kept, _changes_of(_after(days[job], since - 1)))
     lasting = {**before.lasting}
     for job, of_job in (verdicts or {}).items():
         if of_job:
-            lasting[job] = update_lasting(lasting.get(job, ()), of_job, final_until, is_whole=False)
+            lasting[job] = update_lasting(lasting.get(job, ()), of_job, final_day, is_whole=False)
     return _trimmed(
         History(
             sequences,
             _extended(_before(before.test, first), _judge(days, first)),
             _with_flaky(
-                before.flaky, {job: _after(days[job], final_until) for job in merged}, lasting
+                before.flaky, {job: _after(days[job], final_day) for job in merged}, lasting
             ),
             {job: each for job, each in lasting.items() if each},
         ),

@@ -35,21 +35,21 @@ class LastingVerdict(NamedTuple):
 def update_lasting(
     before: Iterable[LastingVerdict],
     verdicts: Mapping[str, KeptVerdict],
-    final_until: int,
+    final_day: int,
     *,
     is_whole: bool,
 ) -> tuple[LastingVerdict, ...]:
     """Return the lasting verdicts of one sequence after a merge, sorted by commit.
 
     With `is_whole`, `verdicts` are all verdicts of the sequence, by commit; else the flaky ones of
-    the merged commits. Days up to `final_until` are final.
+    the merged commits. Days up to `final_day` are final.
     """
     known = {lasting.commit: lasting for lasting in before}
     after = {} if is_whole else dict(known)
     for commit, verdict in verdicts.items():
         # Results above `FAILED` are those of flaky verdicts.
         if verdict.results > FAILED or commit in known:
-            lasting = _update(known.get(commit), verdict, final_until)
+            lasting = _update(known.get(commit), verdict, final_day)
             if lasting is not None:
                 after[commit] = lasting
             else:
@@ -98,11 +98,11 @@ def read_lasting(text: bytes) -> dict[Job, tuple[LastingVerdict, ...]]:
 
 
 def _update(
-    before: LastingVerdict | None, verdict: KeptVerdict, final_until: int
+    before: LastingVerdict | None, verdict: KeptVerdict, final_day: int
 ) -> LastingVerdict | None:
     is_flaky = verdict.results > FAILED
-    if before is not None and before.day <= final_until:
+    if before is not None and before.day <= final_day:
         is_counted_again = is_flaky and verdict.day > before.day
         return before._replace(again=verdict.day if is_counted_again else None)
-    is_lasting = is_flaky and day_number(verdict.last_at) > verdict.day > final_until
+    is_lasting = is_flaky and day_number(verdict.last_at) > verdict.day > final_day
     return LastingVerdict(verdict.commit, verdict.day) if is_lasting else None

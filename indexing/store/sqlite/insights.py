@@ -46,7 +46,7 @@ from indexing.store.sqlite import (
     verdict_counts,
 )
 from indexing.store.sqlite.connections import Connections
-from indexing.store.sqlite.rollups import read_final_until
+from indexing.store.sqlite.rollups import read_final_day
 from indexing.store.sqlite.search.strategy import choose_counts
 
 
@@ -126,7 +126,7 @@ class SqliteInsights(InsightReader):
         )
 
     async def find_final_day(self) -> int:
-        return await self._connections.read(read_final_until)
+        return await self._connections.read(read_final_day)
 
     async def get_health(
         self, repository: RepositoryName, test_id: uuid.UUID

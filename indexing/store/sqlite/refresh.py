@@ -34,7 +34,7 @@ from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from indexing.store.sqlite.rollups import (
     RollupsOfTest,
     find_first_pass,
-    read_final_until,
+    read_final_day,
     store_rollups,
     update_rollups,
 )
@@ -120,7 +120,7 @@ def refresh_some(
         connection,
         StoredRuns(connection),
         to_microseconds(now),
-        read_final_until(connection),
+        read_final_day(connection),
         changes if noting else None,
     )
     refreshed: list[tuple[int]] = []
@@ -153,11 +153,11 @@ def compute_changed_rows(
     quarantines. So are those that cannot be judged, and those without the mark.
     """
     computed: list[tuple[int, RefreshedRows]] = []
-    final_until = read_final_until(connection)
+    final_day = read_final_day(connection)
     runs = StoredRuns(connection)
     marked = _find_marked(connection, tests, mark)
     for test, _ in _read_in_parts(connection, [(test, mark, 0) for test in marked]):
-        refresh = _Refresh(connection, runs, to_microseconds(now), final_until, None)
+        refresh = _Refresh(connection, runs, to_microseconds(now), final_day, None)
         try:
             refresh.run(test, recompute=True)
         except DATA_ERRORS:
@@ -243,7 +243,7 @@ class _Refresh:
         connection: sqlite3.Connection,
         runs: StoredRuns,
         now: int,
-        final_until: int,
+        final_day: int,
         changes: list[AnswerChanges] | None,
     ) -> None:
         self.rows = RefreshedRows()
@@ -251,7 +251,7 @@ class _Refresh:
         self._connection = connection
         self._runs = runs
         self._now = now
-        self._final_until = final_until
+        self._final_day = final_day
         self._changes = changes
 
     def run(self, test: StoredTest, *, recompute: bool) -> None:
@@ -262,7 +262,7 @@ class _Refresh:
         judge_test = partial(
             judge_rollups, flaky_detection=test.repository.flaky_detection, before=before
         )
-        first = None if recompute else find_first_pass(test, self._final_until)
+        first = None if recompute else find_first_pass(test, self._final_day)
         if first is not None:
             rollups, judgement = first
         else:
@@ -271,11 +271,11 @@ class _Refresh:
                 test,
                 self._runs,
                 recompute=recompute,
-                final_until=self._final_until,
+                final_day=self._final_day,
             )
             judgement = judge_test(rollups.by_job, rollups.fresh)
         self.full_tests += rollups.is_just_full
-        store_rollups(self._connection, rollups, self._final_until, self.rows)
+        store_rollups(self._connection, rollups, self._final_day, self.rows)
         is_judged = bool(rollups.fresh) or recompute
         has_detail_changed = self._store_test(test, rollups, judgement if is_judged else None)
         if is_judged and test.repository.has_webhooks:

@@ -28,7 +28,7 @@ from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.histories import forget_history
 from indexing.store.sqlite.job_runs import JobRun, add_results, drop_results, drop_without_runs
 from indexing.store.sqlite.listed_runs import count_again, subtract_from_run
-from indexing.store.sqlite.rollups import read_final_until
+from indexing.store.sqlite.rollups import read_final_day
 from indexing.store.sqlite.run_days import drop_days
 from indexing.store.sqlite.search.name_index import remove_name
 from indexing.store.sqlite.stale_tests import mark_found, mark_stale
@@ -185,12 +185,12 @@ def drop_pruned(connection: sqlite3.Connection, removed: Sequence[RemovedResults
     A run loses its results in many steps, so none of them counts what is left. Jobs are not checked
     again for an infrastructure failure.
     """
-    final_until = read_final_until(connection)
+    final_day = read_final_day(connection)
     for each in removed:
         subtract_from_run(
             connection, each.run, (each.passed, each.failed, each.skipped), each.newest
         )
-        drop_days(connection, each.run, final_until)
+        drop_days(connection, each.run, final_day)
         drop_results(connection, each.job, each.passed, each.failed)
 
 

@@ -40,7 +40,7 @@ from indexing.store.sqlite.run_days import keep_days
 from indexing.store.sqlite.stored_tests import NOT_JUDGED, StoredTest
 
 # The row of `meta` with the newest day of which retention has removed executions.
-_FINAL_UNTIL: Final = "rollups_final_until"
+_FINAL_DAY: Final = "rollups_final_until"
 _FOREVER: Final = 2**63 - 1
 # The texts of stored roll-ups without results; None if there is none.
 _NO_RESULTS: Final = (None, write_rollup(None))
@@ -125,7 +125,7 @@ class RollupsOfTest:
         return {each.job: each.rollup for each in self.identities if each.rollup is not None}
 
 
-def find_first_pass(test: StoredTest, final_until: int) -> tuple[RollupsOfTest, Judgement] | None:
+def find_first_pass(test: StoredTest, final_day: int) -> tuple[RollupsOfTest, Judgement] | None:
     """Return the roll-ups and the judgement of a new test whose only execution passed.
 
     None for any other test.
@@ -138,7 +138,7 @@ def find_first_pass(test: StoredTest, final_until: int) -> tuple[RollupsOfTest, 
     if not is_new or new.branch_row != branch:
         return None
     seen = new.observation
-    if day_number(seen.at) <= final_until:
+    if day_number(seen.at) <= final_day:
         return None
     first = derive_first_pass(seen, flaky_detection=test.repository.flaky_detection)
     if first is None:
@@ -163,7 +163,7 @@ def update_rollups(
     runs: StoredRuns,
     *,
     recompute: bool,
-    final_until: int = NEVER,
+    final_day: int = NEVER,
 ) -> RollupsOfTest:
     """Return the up-to-date roll-ups of a test, without storing anything.
 
@@ -207,7 +207,7 @@ def update_rollups(
                     for each in identities
                     if each.identity in new
                 },
-                final_until,
+                final_day,
                 {each.job: each.verdicts for each in identities if each.identity in new},
             )
             fresh = [seen for arrived in new.values() for seen in arrived]
@@ -226,14 +226,14 @@ def update_rollups(
     history = build_history(
         History() if is_of_other_branch else before,
         {each.job: each.days for each in identities},
-        final_until,
+        final_day,
         {each.job: each.verdicts for each in identities},
     )
     return RollupsOfTest(branch, identities, fresh, test.unmerged, history, stored_history)
 
 
 def store_rollups(
-    connection: sqlite3.Connection, rollups: RollupsOfTest, final_until: int, rows: RefreshedRows
+    connection: sqlite3.Connection, rollups: RollupsOfTest, final_day: int, rows: RefreshedRows
 ) -> None:
     """Add the rows that changed; every execution of the test counts as merged afterwards."""
     has_days = not all(each.is_new for each in rollups.identities)
@@ -246,26 +246,26 @@ def store_rollups(
         if each.stored != (branch, text):
             rows.rollups.append((each.identity, branch, text))
         lasting = rollups.history.lasting.get(each.job, ())
-        days = [day for day in count_once(each.days, lasting) if day.day > final_until]
+        days = [day for day in count_once(each.days, lasting) if day.day > final_day]
         if each.is_whole and has_days:
-            days = _replace_days(connection, each, days, final_until, rows)
+            days = _replace_days(connection, each, days, final_day, rows)
         rows.days += [(each.identity, *day) for day in days]
 
 
-def read_final_until(connection: sqlite3.Connection) -> int:
+def read_final_day(connection: sqlite3.Connection) -> int:
     """Return the newest day whose daily rows are final."""
-    found = read_number(connection, _FINAL_UNTIL)
+    found = read_number(connection, _FINAL_DAY)
     return NEVER if found is None else found
 
 
 def finish_days(connection: sqlite3.Connection, before: datetime) -> None:
     """Mark the daily rows as final that lose executions when retention reaches that moment."""
-    final_until = read_final_until(connection)
-    day = max(day_of(before), final_until)
-    if day == final_until:
+    final_day = read_final_day(connection)
+    day = max(day_of(before), final_day)
+    if day == final_day:
         return
-    keep_days(connection, final_until, day)
-    write_number(connection, _FINAL_UNTIL, day)
+    keep_days(connection, final_day, day)
+    write_number(connection, _FINAL_DAY, day)
 
 
 def prune_days(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
@@ -363,7 +363,7 @@ def _replace_days(
     connection: sqlite3.Connection,
     each: IdentityRollup,
     days: Sequence[DailyRollup],
-    final_until: int,
+    final_day: int,
     rows: RefreshedRows,
 ) -> list[DailyRollup]:
     """Drop the rows of days without executions, and return the days that have to be written."""
@@ -372,7 +372,7 @@ def _replace_days(
         return list(days)
     found = connection.execute(
         f"SELECT {_COLUMNS} FROM daily_rollups WHERE identity = ? AND day > ? ORDER BY day",
-        (each.identity, final_until),
+        (each.identity, final_day),
     ).fetchall()
     if found == days:
         return []
@@ -382,7 +382,7 @@ def _replace_days(
     newest = max(written, default=0)
     settled = [
         day._replace(health=stored[day.day][_HEALTH])
-        if day.day in stored and final_until + WINDOW.days > day.day and day.day != newest
+        if day.day in stored and final_day + WINDOW.days > day.day and day.day != newest
         else day
         for day in days
     ]

@@ -9,7 +9,7 @@ from typing import Final
 from indexing.models.trends import DayQuery, DaySums, DaySumsOfTest, HealthCounts
 from indexing.store.sqlite.clauses import any_of
 from indexing.store.sqlite.repositories import find_repository_id
-from indexing.store.sqlite.rollups import read_final_until
+from indexing.store.sqlite.rollups import read_final_day
 from indexing.store.sqlite.tests import find_test
 
 _SUMS: Final = (
@@ -27,12 +27,12 @@ def sum_days(connection: sqlite3.Connection, query: DayQuery) -> dict[int, DaySu
     repository_id = find_repository_id(connection, query.repository)
     if repository_id is None:
         return {}
-    final_until = read_final_until(connection)
+    final_day = read_final_day(connection)
     sums: dict[int, DaySums] = {}
     # The sums of final days have their pipeline and job; the rows of runs need a join for them.
     for source, named_in, first, last in (
-        ("past_days d", "d", query.first_day, min(query.last_day, final_until)),
-        ("run_days d", "r", max(query.first_day, final_until + 1), query.last_day),
+        ("past_days d", "d", query.first_day, min(query.last_day, final_day)),
+        ("run_days d", "r", max(query.first_day, final_day + 1), query.last_day),
     ):
         where, values = any_of(
             {f"{named_in}.pipeline_name": query.pipelines, f"{named_in}.job_name": query.jobs}
@@ -58,7 +58,7 @@ def sum_days_of_test(
     if test is None:
         return None
     where, values = any_of({"i.pipeline_name": query.pipelines, "i.job_name": query.jobs})
-    first = max(query.first_day, read_final_until(connection) + 1)
+    first = max(query.first_day, read_final_day(connection) + 1)
     of_test = (test, first, query.last_day, *values)
     executed = connection.execute(
         "SELECT d.day, sum(d.passed), sum(d.failed), sum(d.skipped), 0,"

@@ -15,7 +15,7 @@ from indexing.health.window import day_number
 from indexing.models.executions import Conclusion
 from tests.indexing.health.judging import seen
 
-FINAL_UNTIL = -(2**40)
+FINAL_DAY = -(2**40)
 DURATIONS = st.none() | st.floats() | st.floats(0, 100, allow_nan=False)
 
 
@@ -34,7 +34,7 @@ def test_it_is_what_all_executions_of_a_test_give(only: Observation, flaky_detec
     assert merged.rollup is not None
     job = (only.pipeline_name, only.job_name)
     history = merge_history(
-        History(), {job: merged.days}, {job: day_number(only.at)}, FINAL_UNTIL, {}
+        History(), {job: merged.days}, {job: day_number(only.at)}, FINAL_DAY, {}
     )
     judgement = judge_rollups({job: merged.rollup}, [only], flaky_detection=flaky_detection)
     found = derive_first_pass(only, flaky_detection=flaky_detection)

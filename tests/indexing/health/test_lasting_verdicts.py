@@ -54,7 +54,7 @@ class Kept:
         self.stored: list[Observation] = []
         self.rollup: Rollup | None = None
         self.history = History()
-        self.final_until = TODAY - 1
+        self.final_day = TODAY - 1
 
     def load(self, new: list[Observation]) -> None:
         commits = {each.commit for each in self.stored}
@@ -65,13 +65,13 @@ class Kept:
             self.compute()
 
     def prune(self, before: int) -> None:
-        self.final_until = max(self.final_until, day_number(before))
+        self.final_day = max(self.final_day, day_number(before))
         self.stored = [each for each in self.stored if each.at >= before]
         self.compute()
 
     def compute(self) -> None:
         self.rollup, days, verdicts = build_rollup(self.stored)
-        self.history = build_history(self.history, {JOB: days}, self.final_until, {JOB: verdicts})
+        self.history = build_history(self.history, {JOB: days}, self.final_day, {JOB: verdicts})
 
     @property
     def counted(self) -> int:
@@ -88,7 +88,7 @@ class Kept:
             self.history,
             {JOB: [days[day] for day in sorted(days)]},
             {JOB: first},
-            self.final_until,
+            self.final_day,
             {JOB: verdicts},
         )
         self.rollup = rollup

@@ -107,7 +107,7 @@ async def merge_tests(
 
     unknown = await asyncio.to_thread(find_all)
     earlier = await find_earlier(cluster, observed, unknown)
-    final_until = observed.retention.final_day
+    final_day = observed.retention.final_day
 
     def merge_all() -> dict[str, RollupsOfTest]:
         merged: dict[str, RollupsOfTest] = {}
@@ -115,7 +115,7 @@ async def merge_tests(
             with suppress(InexactMergeError, *DATA_ERRORS):
                 first = None
                 if tests[test].is_new:
-                    first = find_first_pass(executions[test], branch, failed_runs, final_until)
+                    first = find_first_pass(executions[test], branch, failed_runs, final_day)
                 if first is not None:
                     merged[test] = first
                     continue
@@ -127,7 +127,7 @@ async def merge_tests(
                     failed_runs,
                     earlier,
                     _history_to_merge(tests[test], branch),
-                    final_until,
+                    final_day,
                 )
         return merged
 
@@ -139,7 +139,7 @@ def find_first_pass(
     executions: Sequence[MarkedExecution],
     branch: str,
     failed_runs: Collection[str],
-    final_until: int,
+    final_day: int,
 ) -> RollupsOfTest | None:
     """Return the roll-ups of a new test whose only execution passed; None for any other test."""
     if len(executions) != 1:
@@ -148,7 +148,7 @@ def find_first_pass(
     if execution.facts is None or execution.branch != branch:
         return None
     seen = execution.observe(failed_runs)
-    if day_number(seen.at) <= final_until:
+    if day_number(seen.at) <= final_day:
         return None
     first = derive_first_pass(seen, flaky_detection=True)
     if first is None or first.merged.rollup is None:
@@ -187,12 +187,12 @@ def _history_to_merge(test: StoredTest, branch: str) -> History:
 def build_test(
     seen: Iterable[OnBranch],
     before: History | None = None,
-    final_until: int = NEVER,
+    final_day: int = NEVER,
     judged: Collection[Job] = (),
 ) -> RollupsOfTest:
     """Compute the roll-ups of a test from all of its executions on the default branch.
 
-    The new history keeps the days of the history `before` up to `final_until`, which are final.
+    The new history keeps the days of the history `before` up to `final_day`, which are final.
     `judged` are the jobs that the test was judged by; of too many jobs, these are kept first.
     """
     jobs: dict[Job, list[OnBranch]] = {}
@@ -216,7 +216,7 @@ def build_test(
         rollups,
         merged,
         [each.observation for own in jobs.values() for each in own],
-        history=build_history(before or History(), days, final_until, verdicts),
+        history=build_history(before or History(), days, final_day, verdicts),
     )
 
 
@@ -228,7 +228,7 @@ def merge_test(
     failed_runs: Collection[str],
     earlier: Collection[VerdictKey],
     history: History | None = None,
-    final_until: int = NEVER,
+    final_day: int = NEVER,
 ) -> RollupsOfTest:
     """Merge new executions into the stored roll-ups of a test.
 
@@ -283,7 +283,7 @@ def merge_test(
                 job: min(day_number(seen.at) for seen in of_job.values())
                 for job, of_job in new.items()
             },
-            final_until,
+            final_day,
             verdicts,
         ),
     )

@@ -166,13 +166,13 @@ def test_new_results_of_later_days_are_merged() -> None:
 
 
 @given(results(5, 60), st.sampled_from([NEVER, day_of(after(hours=-24)), day_of(NOON)]))
-def test_the_first_pass_of_a_test_gives_what_a_merge_gives(only: Result, final_until: int) -> None:
+def test_the_first_pass_of_a_test_gives_what_a_merge_gives(only: Result, final_day: int) -> None:
     executions = [only.arrive()]
-    found = find_first_pass(executions, "main", BROKEN_RUNS, final_until)
-    merged = merge_test(TEST, (), executions, "main", BROKEN_RUNS, (), final_until=final_until)
+    found = find_first_pass(executions, "main", BROKEN_RUNS, final_day)
+    merged = merge_test(TEST, (), executions, "main", BROKEN_RUNS, (), final_day=final_day)
     if found is None:
         is_clean = only.conclusion is Conclusion.PASSED and only.branch == "main"
-        assert not is_clean or only.number % 9 == 3 or final_until != NEVER
+        assert not is_clean or only.number % 9 == 3 or final_day != NEVER
         return
     assert found.judgement == judge_rollups(merged.rollups, merged.fresh, flaky_detection=True)
     assert replace(found, judgement=None) == merged

@@ -40,8 +40,8 @@ def count_clean_day(
     verdicts: dict[str, KeptVerdict] = {}
     durations = total = longest = 0
     last_at = executions[0].at
-    for _, _, commit, conclusion, at, needed_retries, broken, _, _, duration in executions:
-        if conclusion is not _PASSED or needed_retries or broken or commit in known:
+    for _, _, commit, conclusion, at, needed_retries, infrastructure, _, _, duration in executions:
+        if conclusion is not _PASSED or needed_retries or infrastructure or commit in known:
             return None
         before = verdicts.get(commit)
         if before is None:

@@ -78,12 +78,12 @@ class StoredRuns:
             self._kept, missing = {}, runs
         if missing:
             pulls = _Pulls()
-            for run, commit, broken, pull in self._connection.execute(
+            for run, commit, infrastructure_failure, pull in self._connection.execute(
                 f"SELECT r.id, {_OF_RUN} FROM runs r"
                 " WHERE r.id IN (SELECT value FROM json_each(?))",
                 (orjson.dumps(list(missing)).decode(),),
             ):
-                self._kept[run] = (commit, broken, pulls[pull])
+                self._kept[run] = (commit, infrastructure_failure, pulls[pull])
         return self._kept
 
 
@@ -151,14 +151,16 @@ def read_unmerged(
 
 def _observe_joined(columns: Sequence[Any], metadata: _Metadata, pulls: _Pulls) -> Observation:
     """Return an observation from the values of `_COLUMNS`."""
-    pipeline, job, commit, broken, pull = columns[:5]
-    return _observe((pipeline, job), (commit, broken, pulls[pull]), columns[5:], metadata)
+    pipeline, job, commit, infrastructure_failure, pull = columns[:5]
+    return _observe(
+        (pipeline, job), (commit, infrastructure_failure, pulls[pull]), columns[5:], metadata
+    )
 
 
 def _observe(job: Job, run: _FactsOfRun, seen: Sequence[Any], metadata: _Metadata) -> Observation:
     """Return an observation of a run from the values of `_OF_EXECUTION`."""
     conclusion, at, retries, duration = seen[:4]
-    commit, broken, pull = run
+    commit, infrastructure_failure, pull = run
     return _new(
         Observation,
         (
@@ -167,7 +169,7 @@ def _observe(job: Job, run: _FactsOfRun, seen: Sequence[Any], metadata: _Metadat
             CONCLUSIONS[conclusion],
             at,
             bool(retries),
-            bool(broken),
+            bool(infrastructure_failure),
             pull,
             metadata[tuple(seen[4:])],
             duration,

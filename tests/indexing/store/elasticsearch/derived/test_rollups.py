@@ -34,7 +34,7 @@ from indexing.store.elasticsearch.tests import JobRollup
 from tests.builders import NOON, PULL, after, make_executions, make_run
 
 TEST = "test"
-BROKEN_RUNS = frozenset({"run-3"})
+FAILED_RUNS = frozenset({"run-3"})
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Result:
 
     def seen(self) -> OnBranch:
         execution = self.arrive()
-        return OnBranch(execution.id, TEST, self.branch, execution.observe(BROKEN_RUNS))
+        return OnBranch(execution.id, TEST, self.branch, execution.observe(FAILED_RUNS))
 
     def _made(self) -> tuple[Run, Execution]:
         pull = PULL if self.number % 2 else None
@@ -119,7 +119,7 @@ class Document:
         )
         earlier = {place for place, new in unknown.items() if counts[place] > new}
         try:
-            return merge_test(TEST, self.rollups, executions, "main", BROKEN_RUNS, earlier)
+            return merge_test(TEST, self.rollups, executions, "main", FAILED_RUNS, earlier)
         except InexactMergeError:
             return None
 
@@ -168,8 +168,8 @@ def test_new_results_of_later_days_are_merged() -> None:
 @given(results(5, 60), st.sampled_from([NEVER, day_of(after(hours=-24)), day_of(NOON)]))
 def test_the_first_pass_of_a_test_gives_what_a_merge_gives(only: Result, final_day: int) -> None:
     executions = [only.arrive()]
-    found = find_first_pass(executions, "main", BROKEN_RUNS, final_day)
-    merged = merge_test(TEST, (), executions, "main", BROKEN_RUNS, (), final_day=final_day)
+    found = find_first_pass(executions, "main", FAILED_RUNS, final_day)
+    merged = merge_test(TEST, (), executions, "main", FAILED_RUNS, (), final_day=final_day)
     if found is None:
         is_clean = only.conclusion is Conclusion.PASSED and only.branch == "main"
         assert not is_clean or only.number % 9 == 3 or final_day != NEVER
@@ -184,7 +184,7 @@ def test_only_the_first_pass_of_a_test_is_one() -> None:
     )
     both = [passed.arrive(), other.arrive()]
     for executions in ([], both, [passed.arrive(is_new=False)]):
-        assert find_first_pass(executions, "main", BROKEN_RUNS, NEVER) is None
+        assert find_first_pass(executions, "main", FAILED_RUNS, NEVER) is None
 
 
 def test_a_result_that_was_merged_before_changes_nothing() -> None:

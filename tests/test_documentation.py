@@ -17,7 +17,7 @@ from indexing.health.thresholds import (
     BROKEN_SPAN,
     BROKEN_STREAK,
     DENSE_VERDICTS_A_DAY,
-    FLAKY_CHANGES,
+    FLAKY_FALLS,
     FLAKY_SPAN,
     INFRASTRUCTURE_FAILED_PERCENT,
     INFRASTRUCTURE_MIN_RESULTS,
@@ -138,7 +138,7 @@ HEALTH_SENTENCES = (
     f"at most {LIVE_FOR.days} days older than the test's newest execution",
     f"newest {BROKEN_STREAK} verdicts failed",
     f"at least {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN} did",
-    f"at least {FLAKY_CHANGES} changes from pass to fail among its newest {FLAKY_SPAN} verdicts",
+    f"at least {FLAKY_FALLS} changes from pass to fail among its newest {FLAKY_SPAN} verdicts",
     f"at least {INFRASTRUCTURE_MIN_RESULTS} passed and failed tests of which more than",
     f"of which more than {INFRASTRUCTURE_FAILED_PERCENT} % failed",
     f"at most {JUDGED_JOBS:,} pairs of pipeline and job",
@@ -155,7 +155,7 @@ HEALTH_SENTENCES = (
     f"or the newest and {BROKEN_FAILED_IN_SPAN} of the newest {BROKEN_SPAN}?",
     f"At least {DENSE_VERDICTS_A_DAY} verdicts a day?",
     f"Results that stood alone on {ALONE_DAYS} days",
-    f"A flaky verdict, or {FLAKY_CHANGES} changes from pass to fail in the newest {FLAKY_SPAN}?",
+    f"A flaky verdict, or {FLAKY_FALLS} changes from pass to fail in the newest {FLAKY_SPAN}?",
 )
 
 

@@ -17,8 +17,8 @@ from indexing.health.sequences import (
     SequenceState,
     WindowVerdict,
 )
-from indexing.health.status import count_changes, is_broken
-from indexing.health.thresholds import FLAKY_CHANGES, WINDOW
+from indexing.health.status import count_falls, is_broken
+from indexing.health.thresholds import FLAKY_FALLS, WINDOW
 from indexing.health.verdicts import Outcome
 
 _OUTCOMES: Final = {"P": Outcome.PASSED, "F": Outcome.FAILED, "X": Outcome.FLAKY}
@@ -34,7 +34,7 @@ def by_changes(state: SequenceState) -> bool:
     """Whether the rule for sequences that run rarely calls this one flaky."""
     if is_broken(state.newest):
         return False
-    return any(day.flaky for day in state.days) or count_changes(state.newest) >= FLAKY_CHANGES
+    return any(day.flaky for day in state.days) or count_falls(state.newest) >= FLAKY_FALLS
 
 
 def by_days(state: SequenceState) -> bool:

@@ -13,13 +13,13 @@ from typing import Final
 
 from indexing.health.dense import count_days_to_clear, is_dense, measure
 from indexing.health.sequences import DayOfSequence, SequenceState
-from indexing.health.status import count_changes, is_broken, judge_sequence
+from indexing.health.status import count_falls, is_broken, judge_sequence
 from indexing.health.thresholds import (
     ALONE_DAYS,
     BROKEN_SPAN,
     BROKEN_STREAK,
     DENSE_VERDICTS_A_DAY,
-    FLAKY_CHANGES,
+    FLAKY_FALLS,
     FLAKY_SPAN,
     LIVE_FOR,
     WINDOW,
@@ -131,7 +131,7 @@ def _praise(state: SequenceState) -> str:
         passed = sum(day.passed for day in state.days)
         return (
             f"Healthy: {passed} of {_count(_verdicts(state), 'verdict')} in {_DAYS} passed, with"
-            f" {_falls(state)}; {FLAKY_CHANGES} would make it flaky."
+            f" {_falls(state)}; {FLAKY_FALLS} would make it flaky."
         )
     if passes < DENSE_VERDICTS_A_DAY:
         found = measure(state)
@@ -174,7 +174,7 @@ def _verdicts(state: SequenceState) -> int:
 
 def _falls(state: SequenceState) -> str:
     newest = min(FLAKY_SPAN, len(state.newest))
-    falls = _count(count_changes(state.newest), "fall")
+    falls = _count(count_falls(state.newest), "fall")
     return f"{falls} in the newest {_count(newest, 'verdict')}"
 
 

@@ -14,7 +14,7 @@ from indexing.health.thresholds import (
     BROKEN_FAILED_IN_SPAN,
     BROKEN_SPAN,
     BROKEN_STREAK,
-    FLAKY_CHANGES,
+    FLAKY_FALLS,
     FLAKY_SPAN,
     NEAR_DAYS,
 )
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _PASSED: Final = Outcome.PASSED
 _FAILED: Final = Outcome.FAILED
 # With at most this many failures and results that stood alone, no rule makes a sequence flaky.
-_TOLERATED: Final = min(FLAKY_CHANGES, NEAR_DAYS, ALONE_DAYS) - 1
+_TOLERATED: Final = min(FLAKY_FALLS, NEAR_DAYS, ALONE_DAYS) - 1
 # The statuses of live sequences. They are never unknown.
 WORST_FIRST: Final = (HealthStatus.BROKEN, HealthStatus.FLAKY, HealthStatus.HEALTHY)
 
@@ -77,8 +77,8 @@ def is_broken(newest: Sequence[RecentVerdict]) -> bool:
     return all(failed[-BROKEN_STREAK:]) or sum(failed) >= BROKEN_FAILED_IN_SPAN
 
 
-def count_changes(newest: Sequence[RecentVerdict]) -> int:
-    """Return how often a pass was followed by a failure among the newest `FLAKY_SPAN` verdicts."""
+def count_falls(newest: Sequence[RecentVerdict]) -> int:
+    """Return the number of falls, from pass to fail, among the newest `FLAKY_SPAN` verdicts."""
     outcomes = [verdict.outcome for verdict in newest[-FLAKY_SPAN:]]
     return sum(after is _FAILED and before is _PASSED for before, after in pairwise(outcomes))
 
@@ -86,5 +86,5 @@ def count_changes(newest: Sequence[RecentVerdict]) -> int:
 def _is_flaky(state: SequenceState) -> bool:
     if is_dense(state):
         return measure(state).is_flaky
-    # Changes are counted only if the window has no flaky verdict.
-    return any(day.flaky for day in state.days) or count_changes(state.newest) >= FLAKY_CHANGES
+    # Falls are counted only if the window has no flaky verdict.
+    return any(day.flaky for day in state.days) or count_falls(state.newest) >= FLAKY_FALLS

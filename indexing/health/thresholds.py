@@ -24,10 +24,10 @@ BROKEN_STREAK: Final = 3
 BROKEN_SPAN: Final = 10
 BROKEN_FAILED_IN_SPAN: Final = 8
 
-# A regression and its fix make one change from pass to fail. A second change within the newest 20
-# commits means that the result does not follow the code.
+# A fall is a change from pass to fail. A regression and its fix make one. A second one within the
+# newest 20 commits means that the result does not follow the code.
 FLAKY_SPAN: Final = 20
-FLAKY_CHANGES: Final = 2
+FLAKY_FALLS: Final = 2
 
 # A sequence with this many verdicts per active day has its own rule for `flaky`. There, a
 # regression that is fixed within hours makes as many changes as a flaky test elsewhere makes in

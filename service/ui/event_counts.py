@@ -121,14 +121,14 @@ def draw_histogram(
         target = view.with_range(format_timestamp(start), format_timestamp(end), around)
         bars.append(
             Bar(
-                round((number + _GAP / 2) * step, 1),
-                round(HEIGHT - height, 1),
-                round(step * (1 - _GAP), 1),
-                round(height, 1),
-                (round(number * step, 1), round(step, 1)),
-                f"{_format(start, style)} to {_format(end, style)}: {each['count']:,}",
-                target.query(),
-                chosen is not None and chosen.start < end and start < chosen.end,
+                x=round((number + _GAP / 2) * step, 1),
+                y=round(HEIGHT - height, 1),
+                width=round(step * (1 - _GAP), 1),
+                height=round(height, 1),
+                slot=(round(number * step, 1), round(step, 1)),
+                label=f"{_format(start, style)} to {_format(end, style)}: {each['count']:,}",
+                query=target.query(),
+                is_inside=chosen is not None and chosen.start < end and start < chosen.end,
             )
         )
     inside = [number for number, bar in enumerate(bars) if bar.is_inside]
@@ -173,13 +173,13 @@ def _make_facet(
 def _make_value(field: str, value: str, count: int, most: int, view: EventView) -> FacetValue:
     can_filter = 0 < len(value) <= MAX_TRIGGER_LENGTH
     return FacetValue(
-        value,
-        count,
-        math.ceil(count / most * 100) if most else 0,
-        view.has(field, value),
-        view.has(f"not_{field}", value),
-        view.offer(field, value) if can_filter else None,
-        view.offer(f"not_{field}", value) if can_filter else None,
+        value=value,
+        count=count,
+        share=math.ceil(count / most * 100) if most else 0,
+        is_chosen=view.has(field, value),
+        is_left_out=view.has(f"not_{field}", value),
+        toggle=view.offer(field, value) if can_filter else None,
+        leave_out=view.offer(f"not_{field}", value) if can_filter else None,
     )
 
 

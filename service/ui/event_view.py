@@ -84,14 +84,14 @@ class EventView:
         is_part = bool(start or end) and all(around)
         around_last = first_of(pairs, _AROUND_LAST)
         return cls(
-            filters,
-            "" if start or end else last if last in LASTS else DEFAULT_LAST,
-            start,
-            end,
-            around if is_part else None,
-            around_last if is_part and around_last in LASTS else "",
-            first_of(pairs, _CURSOR),
-            first_of(pairs, OPEN),
+            filters=filters,
+            last="" if start or end else last if last in LASTS else DEFAULT_LAST,
+            received_from=start,
+            received_to=end,
+            around=around if is_part else None,
+            around_last=around_last if is_part and around_last in LASTS else "",
+            cursor=first_of(pairs, _CURSOR),
+            opened=first_of(pairs, OPEN),
         )
 
     @property

@@ -158,15 +158,15 @@ def _read_operation(
 ) -> ApiOperation:
     sent = found.get("requestBody", {}).get("content", {})
     return ApiOperation(
-        found["operationId"],
-        next(name for name, parts in _GROUPS if any(part in path for part in parts)),
-        method,
-        path,
-        found["summary"],
-        bool(found.get("security")),
-        _read_parameters(found.get("parameters", ())),
-        _read_bodies(document, sent),
-        [
+        id=found["operationId"],
+        group=next(name for name, parts in _GROUPS if any(part in path for part in parts)),
+        method=method,
+        path=path,
+        summary=found["summary"],
+        needs_key=bool(found.get("security")),
+        parameters=_read_parameters(found.get("parameters", ())),
+        sent=_read_bodies(document, sent),
+        replies=[
             Reply(status, each["description"], _read_bodies(document, each.get("content", {})))
             for status, each in sorted(found["responses"].items())
         ],
@@ -194,16 +194,16 @@ def _read_parameter(found: Mapping[str, Any], field: str) -> Parameter:
     ]
     default = schema.get("default")
     return Parameter(
-        found["name"],
-        field,
-        found["in"],
-        _name_type(inner),
-        bool(found.get("required")),
-        is_repeated,
-        found.get("description", ""),
-        limits,
-        None if default is None else str(default),
-        [str(each) for each in inner.get("enum", ())],
+        name=found["name"],
+        field=field,
+        place=found["in"],
+        kind=_name_type(inner),
+        is_required=bool(found.get("required")),
+        is_repeated=is_repeated,
+        description=found.get("description", ""),
+        limits=limits,
+        default=None if default is None else str(default),
+        choices=[str(each) for each in inner.get("enum", ())],
     )
 
 

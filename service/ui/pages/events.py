@@ -263,18 +263,20 @@ async def _make_rows(
             tree = draw_tree(metadata, budget)
             left -= before - budget.characters
         pull = event["pull_request"]
-        declared = CATALOGUE.get(event["type"])
+        outcome, declared = "neutral", CATALOGUE.get(event["type"])
+        if declared is not None:
+            outcome = decide_outcome(declared.outcome, metadata).value
         rows.append(
             EventRow(
-                event,
-                parse_timestamp(event["received_at"]),
-                "neutral" if declared is None else decide_outcome(declared.outcome, metadata).value,
-                preview(metadata),
-                tree,
-                budget.is_spent,
-                is_open,
-                None if pull is None else view.only_pull(pull).query(),
-                write_pairs([*_page_with(event, view, walk), (OPEN, str(event["id"]))]),
+                event=event,
+                at=parse_timestamp(event["received_at"]),
+                outcome=outcome,
+                preview=preview(metadata),
+                tree=tree,
+                is_cut=budget.is_spent,
+                is_open=is_open,
+                pull_query=None if pull is None else view.only_pull(pull).query(),
+                full_query=write_pairs([*_page_with(event, view, walk), (OPEN, str(event["id"]))]),
             )
         )
     return rows

@@ -160,13 +160,13 @@ def _make_tiles(
         _count("Flaky", "flaky", f"{tests}?health_status=flaky", flaky, compared=had_tests),
         _count("Quarantined", "", quarantines, quarantined, about=may_leave),
         Tile(
-            "Failed executions",
-            "broken",
-            "",
-            tests,
-            of_week,
-            change,
-            draw_spark(
+            name="Failed executions",
+            icon="broken",
+            health="",
+            target=tests,
+            value=of_week,
+            change=change,
+            spark=draw_spark(
                 "Failed executions, in percent", [ratio and ratio * 100 for ratio in ratios]
             ),
             is_ratio=True,

@@ -92,13 +92,13 @@ async def _make_row(page: PageContext, api: Api, found: Mapping[str, Any]) -> Ro
         *(api.get(GET_STATS, {**path, "stat": stat}, query) for stat in _SERIES)
     )
     return Row(
-        found,
-        name.owner,
-        name.name,
-        sum(found["tests"].values()),
-        draw_proportion(found["tests"]),
-        _draw("Broken", broken.value),
-        _draw("Flaky", flaky.value),
+        found=found,
+        owner=name.owner,
+        name=name.name,
+        total=sum(found["tests"].values()),
+        proportion=draw_proportion(found["tests"]),
+        broken=_draw("Broken", broken.value),
+        flaky=_draw("Flaky", flaky.value),
     )
 
 

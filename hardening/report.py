@@ -62,7 +62,7 @@ def read_kept(folder: Path, names: Iterable[str]) -> dict[str, list[Finding]]:
     }
 
 
-def write(findings: Mapping[str, Sequence[Finding]], page: Path = PAGE) -> None:
+def write(findings: Mapping[str, Sequence[Finding]], page: Path) -> None:
     """Write the page."""
     lines = [finding for each in findings.values() for finding in each]
     failed = [finding for finding in lines if not finding.holds]

@@ -15,11 +15,11 @@ _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 _ROW_TEXTS: Final = {"quarantined_tests": ("test_name", "reason")}
 
 
-def parse_object(text: bytes, field: str | None = None) -> dict[str, Any]:
+def parse_object(text: bytes, field: str | None) -> dict[str, Any]:
     """Return the JSON object, with exact integers of any size.
 
     Raises:
-        ValueError: the text is no JSON object, or the object lacks this field.
+        ValueError: the text is no JSON object, or lacks `field`, unless that is `None`.
     """
     # orjson turns integers beyond 64 bits into floats.
     body: object = (json if _LONG_NUMBER.search(text) else orjson).loads(text)

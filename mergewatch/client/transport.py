@@ -68,7 +68,7 @@ class Response:
 class Transport:
     """Sends requests to one service. Create and close it on the same event loop."""
 
-    def __init__(self, url: str, token: str, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, url: str, token: str, *, sleep: Sleep) -> None:
         """Create the session; `url` may have a path under which a proxy serves the API.
 
         Raises:

@@ -57,7 +57,7 @@ def choose_repository(given: RepositoryName | None, facts: JobFacts | None) -> R
 
 
 def make_run(
-    given: Mapping[str, Any], facts: JobFacts | None, missing: tuple[str, ...] = ()
+    given: Mapping[str, Any], facts: JobFacts | None, missing: tuple[str, ...]
 ) -> tuple[RepositoryName, Run]:
     """Build the run, and print on standard error which values came from the CI.
 

@@ -91,7 +91,7 @@ def headers_of(
     links: Sequence[str] = (),
     *,
     etag: str | None = None,
-    ignored: str | None = None,
+    ignored: str | None,
     negotiated: bool = False,
 ) -> CIMultiDict[str]:
     """Return the headers of a response with a body; its media type may be `negotiated`."""

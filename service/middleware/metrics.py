@@ -81,7 +81,7 @@ class Metrics:
         queue: CountsRequests,
         backend: CacheBackend,
         cache_reads: CacheReads,
-        folder: Path | None = None,
+        folder: Path | None,
     ) -> None:
         self._folder = folder
         self._writing = asyncio.Lock()

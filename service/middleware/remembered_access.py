@@ -117,7 +117,7 @@ class RememberedAccess:
         self,
         backend: CacheBackend,
         clock: Clock,
-        rate_limit: RateLimit | None = None,
+        rate_limit: RateLimit | None,
     ) -> None:
         self._backend = backend
         self._clock = clock

@@ -123,7 +123,7 @@ class ResponseCache:
         self,
         backend: CacheBackend,
         clock: Clock,
-        rate_limit: RateLimit | None = None,
+        rate_limit: RateLimit | None,
     ) -> None:
         self._backend = backend
         self._rate_limit = rate_limit

@@ -75,7 +75,7 @@ class RepeatedRequests:
         cache: ResponseCache,
         queue: FairQueue,
         make_request_id: Callable[[], str],
-        count: Count | None = None,
+        count: Count | None,
     ) -> None:
         self._cache = cache
         self._queue = queue

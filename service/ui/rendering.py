@@ -85,7 +85,7 @@ def _load(name: str) -> Template:
 
 
 async def render(
-    request: web.Request, template: str, values: Mapping[str, Any], status: int = 200
+    request: web.Request, template: str, values: Mapping[str, Any], status: int
 ) -> web.Response:
     """Return the response of a page, rendered in a thread so that long lists block no request."""
     packs = "gzip" in request.headers.get("Accept-Encoding", "")

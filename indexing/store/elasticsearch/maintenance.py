@@ -62,7 +62,7 @@ async def prune(
     before: datetime,
     now: datetime,
     progress: Steps | None,
-    rollups_before: datetime | None = None,
+    rollups_before: datetime | None,
 ) -> PruneCount:
     layout = cluster.layout
     await cluster.connection.refresh(f"{layout.events},{layout.executions}")

@@ -113,7 +113,7 @@ async def read_documents(
     arrivals: Collection[tuple[str, int]] = (),
     markers: Collection[str] = (),
     *,
-    merged: Collection[str] = (),
+    merged: Collection[str],
 ) -> Documents:
     """Read all these documents in one request.
 

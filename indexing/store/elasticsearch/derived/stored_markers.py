@@ -63,7 +63,7 @@ async def read_markers(
     return markers, more
 
 
-def marker_search(cluster: Cluster, routing: str | None, *, with_later: bool = True) -> Search:
+def marker_search(cluster: Cluster, routing: str | None, *, with_later: bool) -> Search:
     """Return the search for the first page of markers."""
     body: dict[str, Any] = {
         "size": _MARKERS_A_PAGE,

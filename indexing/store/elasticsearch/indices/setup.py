@@ -69,9 +69,7 @@ async def ensure_layout(connection: Connection, layout: Layout) -> None:
         return
 
 
-async def find_version(
-    urls: Sequence[str], *, prefix: str, api_key: str | None = None
-) -> int | None:
+async def find_version(urls: Sequence[str], *, prefix: str, api_key: str | None) -> int | None:
     """Return the layout version in the cluster without upgrading it; None if there is no store."""
     connection = Connection(urls, api_key)
     try:
@@ -84,7 +82,7 @@ async def find_version(
     return version
 
 
-async def create_lost(urls: Sequence[str], *, prefix: str, api_key: str | None = None) -> list[str]:
+async def create_lost(urls: Sequence[str], *, prefix: str, api_key: str | None) -> list[str]:
     """Create the missing indices of a store, empty; return their names.
 
     The search index of an earlier version gets its alias back, which the upgrade needs. The rest is

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 
 def any_of(columns: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
@@ -15,3 +17,8 @@ def any_of(columns: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
             text += f" AND {column} IN ({', '.join('?' * len(values))})"
             given += values
     return text, given
+
+
+def json_array(values: Collection[Any]) -> str:
+    """Return the parameter of `json_each(?)` for these values."""
+    return orjson.dumps([*values]).decode()

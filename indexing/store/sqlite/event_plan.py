@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import orjson
-
 from indexing.models.events import EventQuery, Outcome
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.columns import OUTCOME_NUMBERS
 from indexing.timestamps import to_microseconds
 
@@ -56,7 +55,7 @@ class Restriction:
     @property
     def parameter(self) -> str:
         """The parameter of `condition`."""
-        return orjson.dumps(self.values).decode()
+        return json_array(self.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
-
 from indexing.models.listed_executions import ExecutionKey, ExecutionQuery, ListedExecution
 from indexing.models.paging import Anchor, Page
-from indexing.store.sqlite.clauses import any_of
+from indexing.store.sqlite.clauses import any_of, json_array
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS, CONCLUSIONS, NO_PULL_NUMBER, NO_URL
 from indexing.store.sqlite.keyset import Slice, read_page
 from indexing.store.sqlite.tests import find_test
@@ -80,7 +78,7 @@ def _read(
         " CROSS JOIN runs r ON r.id = e.run CROSS JOIN branches b ON b.id = e.branch"
         f" {_order_of(rows)} LIMIT ?"
     )
-    given = orjson.dumps([identity for identity, *_ in firsts]).decode()
+    given = json_array([identity for identity, *_ in firsts])
     return connection.execute(sql, (given, *values, rows.limit, rows.limit)).fetchall()
 
 
@@ -93,7 +91,7 @@ def _read_firsts(
         "SELECT j.value, e.finished_at, e.execution_id"
         f" FROM json_each(?) j CROSS JOIN executions e ON e.id = ({inner} LIMIT 1)"
         f" {_order_of(rows)} LIMIT ?",
-        (orjson.dumps(identities).decode(), *values, rows.limit),
+        (json_array(identities), *values, rows.limit),
     ).fetchall()
 
 

@@ -7,10 +7,9 @@ from collections import deque
 from datetime import datetime
 from typing import Final
 
-import orjson
-
 from indexing.store.interface import StoreIdentity, StoreStatus
 from indexing.store.sqlite.arrivals import note_given
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.events import PRUNED_BEFORE, read_pruned_before
 from indexing.store.sqlite.meta import write_number
 from indexing.store.sqlite.quarantine_rows import IN_FORCE
@@ -94,7 +93,7 @@ def prune_executions(connection: sqlite3.Connection, before: datetime, limit: in
         (to_microseconds(before), limit),
     ).fetchall()
     executions = [row[0] for row in old]
-    given = (orjson.dumps(executions).decode(),)
+    given = (json_array(executions),)
     tests = (
         "FROM executions e JOIN identities i ON i.id = e.identity JOIN tests t ON t.id = i.test"
         " WHERE e.id IN (SELECT value FROM json_each(?))"

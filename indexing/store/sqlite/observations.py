@@ -6,12 +6,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from indexing.health.observations import Observation
 from indexing.health.rollups import Job
 from indexing.models.executions import PullRequest
 from indexing.models.tests import TestMetadata
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.columns import CONCLUSIONS, pull_of_text
 
 _OF_RUN: Final = "r.commit_sha, r.infrastructure_failure, r.pull"
@@ -81,7 +80,7 @@ class StoredRuns:
             for run, commit, infrastructure_failure, pull in self._connection.execute(
                 f"SELECT r.id, {_OF_RUN} FROM runs r"
                 " WHERE r.id IN (SELECT value FROM json_each(?))",
-                (orjson.dumps(list(missing)).decode(),),
+                (json_array(missing),),
             ):
                 self._kept[run] = (commit, infrastructure_failure, pulls[pull])
         return self._kept
@@ -142,9 +141,10 @@ def read_unmerged(
     connection: sqlite3.Connection, tests: Sequence[int]
 ) -> Iterator[tuple[int, OnBranch]]:
     """Yield the executions that are not in the roll-ups of these tests yet, each with its test."""
-    given = orjson.dumps(tests).decode()
     metadata, pulls = _Metadata(), _Pulls()
-    for test, identity, branch_row, branch, *columns in connection.execute(_UNMERGED, (given,)):
+    for test, identity, branch_row, branch, *columns in connection.execute(
+        _UNMERGED, (json_array(tests),)
+    ):
         observation = _observe_joined(columns, metadata, pulls)
         yield test, OnBranch(observation, identity, branch_row, branch)
 

@@ -11,8 +11,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-import orjson
-
 from indexing.errors import DATA_ERRORS
 from indexing.health.judged_jobs import TESTS_ARE_FULL
 from indexing.health.observations import Judgement
@@ -25,6 +23,7 @@ from indexing.quarantine.decision import JudgedState
 from indexing.quarantine.past_states import PastStates
 from indexing.quarantine.updates import RuleSettings
 from indexing.store.sqlite.auto_quarantine import apply_rules
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.histories import store_history
 from indexing.store.sqlite.metrics import store_metrics
 from indexing.store.sqlite.notices import notify_health
@@ -112,7 +111,7 @@ def refresh_some(
         f"{_STALE}{_OF_ALL if repository is None else _OF_REPOSITORY}",
         (
             *([] if repository is None else [repository.key]),
-            orjson.dumps(list(left_out)).decode(),
+            json_array(left_out),
             limit,
         ),
     ).fetchall()
@@ -206,7 +205,7 @@ def _find_marked(connection: sqlite3.Connection, tests: Sequence[int], mark: int
         " AND s.test IN (SELECT value FROM json_each(?))"
         # An earlier release keeps the mark of a test with new executions.
         " AND NOT EXISTS (SELECT 1 FROM unmerged u WHERE u.test = s.test)",
-        (mark, orjson.dumps(tests).decode()),
+        (mark, json_array(tests)),
     )
     return [test for (test,) in found]
 

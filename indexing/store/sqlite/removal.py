@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from indexing.accepted_times import AcceptedTimes
 from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
@@ -24,6 +22,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import ForgetCount
 from indexing.store.sqlite import notices
 from indexing.store.sqlite.auto_quarantine import withdraw_automatic
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.columns import CONCLUSION_NUMBERS
 from indexing.store.sqlite.histories import forget_history
 from indexing.store.sqlite.job_runs import JobRun, add_results, drop_results, drop_without_runs
@@ -159,7 +158,7 @@ def delete_executions(
     connection: sqlite3.Connection, executions: Sequence[int], recount: Recount
 ) -> None:
     """Delete these executions, and the runs and jobs that have none left."""
-    given = orjson.dumps(executions).decode()
+    given = json_array(executions)
     numbers = (Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED)
     counts = ", ".join("count(*) FILTER (WHERE e.conclusion = ?)" for _ in numbers)
     groups = connection.execute(

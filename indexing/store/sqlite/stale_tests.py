@@ -12,8 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import orjson
-
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.meta import read_number, write_number
 
 LATER: Final = 2
@@ -46,8 +45,7 @@ def mark_for_merge(
 
 def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
     """Mark tests, by their row ids, to be computed from all executions."""
-    given = orjson.dumps([*tests]).decode()
-    mark_found(connection, "SELECT value FROM json_each(?)", (given,))
+    mark_found(connection, "SELECT value FROM json_each(?)", (json_array([*tests]),))
 
 
 def mark_found(

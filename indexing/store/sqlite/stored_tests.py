@@ -9,11 +9,10 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from indexing.health.rollups import Job
 from indexing.models.tests import METADATA_FIELDS, TestHealth, TestMetadata, metadata_values
 from indexing.names import RepositoryName
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.columns import text_of_pull
 from indexing.store.sqlite.metrics import METRICS_COLUMNS
 from indexing.store.sqlite.observations import OnBranch, read_unmerged
@@ -138,7 +137,7 @@ def read_stored_tests(
     connection: sqlite3.Connection, tests: Sequence[int], computed: Collection[int] = ()
 ) -> list[StoredTest]:
     """Return the tests with these row ids; those in `computed` are computed from all executions."""
-    given = (_as_json(tests),)
+    given = (json_array(tests),)
     repositories: dict[int, StoredRepository] = {}
     found: dict[int, StoredTest] = {}
     for test, repository_id, test_id, name, history, lasting, *judged in connection.execute(
@@ -166,7 +165,7 @@ def read_stored_tests(
         found[test].unmerged.append(seen)
         new.add(seen.identity)
     for test, identity, identity_id, pipeline, job, branch, state, *row in connection.execute(
-        _IDENTITIES, (*given, _as_json(computed), _as_json(new))
+        _IDENTITIES, (*given, json_array(computed), json_array(new))
     ):
         found[test].identities.append(
             StoredIdentity(identity, identity_id, (pipeline, job), branch, state, tuple(row))
@@ -193,10 +192,6 @@ def read_in_force(connection: sqlite3.Connection, test: int) -> list[InForce]:
     """Return the quarantines of a test in force."""
     rows = connection.execute(_QUARANTINES, (f"[{test}]",))
     return [InForce(*quarantine) for _, *quarantine in rows]
-
-
-def _as_json(row_ids: Collection[int]) -> str:
-    return orjson.dumps([*row_ids]).decode()
 
 
 def _read_repository(connection: sqlite3.Connection, repository_id: int) -> StoredRepository:

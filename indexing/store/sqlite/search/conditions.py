@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-import orjson
-
 from indexing.globs import is_literal, literal_prefix
 from indexing.models.file_selections import FileSelection
 from indexing.models.tests import TestQuery, number_statuses
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.quarantine_rows import IN_FORCE
 from indexing.timestamps import to_microseconds
 
@@ -137,7 +136,7 @@ def narrowing_condition(query: TestQuery, repository_id: int) -> Sql | None:
             " CROSS JOIN tests t INDEXED BY tests_by_filepath"
             " ON t.filepath = f.value AND t.filepath IS NOT NULL WHERE t.repository_id = ?)"
         )
-        parts.append(Sql(text, (_encode_paths(query.files), repository_id)))
+        parts.append(Sql(text, (json_array(query.files.paths), repository_id)))
     return _conjoin(parts) if parts else None
 
 
@@ -164,11 +163,7 @@ def _is_of_files(files: FileSelection) -> Sql:
     if files.without_file:
         matching = f"(t.filepath IS NULL OR {matching})"
     text = f"EXISTS (SELECT 1 FROM tests t WHERE t.id = i.test AND {matching})"
-    return Sql(text, (_encode_paths(files),))
-
-
-def _encode_paths(files: FileSelection) -> str:
-    return orjson.dumps(files.paths).decode()
+    return Sql(text, (json_array(files.paths),))
 
 
 def _match_file(patterns: tuple[str, ...]) -> Sql:

@@ -7,8 +7,6 @@ from enum import Enum
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
-import orjson
-
 from indexing import globs
 from indexing.models.paging import Anchor, Page
 from indexing.models.tests import (
@@ -19,6 +17,7 @@ from indexing.models.tests import (
     number_statuses,
 )
 from indexing.ngrams import BIGRAM
+from indexing.store.sqlite.clauses import json_array
 from indexing.store.sqlite.repositories import find_repository_id
 from indexing.store.sqlite.search.conditions import (
     PATTERNS_KEPT,
@@ -261,7 +260,7 @@ def search_few(
     if len(found) > FEW:
         return None
     # One parameter for any number of tests, so SQLite can reuse the prepared statement.
-    tests = orjson.dumps([test for (test,) in found]).decode()
+    tests = json_array([test for (test,) in found])
     narrowed = Sql(" AND i.test IN (SELECT value FROM json_each(?))", (tests,))
     return Rows(connection, query, repository_id, BY_TEST, narrowed).page(anchor, limit)
 

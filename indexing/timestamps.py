@@ -17,7 +17,8 @@ EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 LATEST: Final = datetime.max.replace(tzinfo=UTC)
 HOUR_MICROSECONDS: Final = 3_600_000_000
 DAY_MICROSECONDS: Final = 24 * HOUR_MICROSECONDS
-_MICROSECOND: Final = timedelta(microseconds=1)
+# The least difference of two times.
+MICROSECOND: Final = timedelta(microseconds=1)
 
 # RFC 3339, section 5.6, with up to nine fractional digits. ASCII digits only: `\d` matches more. A
 # form decoder may turn the `+` of an offset into a space; that is accepted.
@@ -100,7 +101,7 @@ def format_timestamp(moment: datetime) -> str:
 
 def to_microseconds(moment: datetime) -> int:
     """Return the exact number of microseconds since 1970; negative for earlier moments."""
-    return (moment - EPOCH) // _MICROSECOND
+    return (moment - EPOCH) // MICROSECOND
 
 
 def from_microseconds(count: int) -> datetime:

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from indexing.health.thresholds import LIVE_FOR, WINDOW
-from indexing.timestamps import DAY_MICROSECONDS, EPOCH
+from indexing.timestamps import DAY_MICROSECONDS, EPOCH, MICROSECOND
 
 # A day number before every day that a store can hold.
 NEVER: Final = -(2**40)
 # `LIVE_FOR`, for times in microseconds.
-LIVE_MICROSECONDS: Final = LIVE_FOR // timedelta(microseconds=1)
+LIVE_MICROSECONDS: Final = LIVE_FOR // MICROSECOND
 
 
 def day_of(moment: datetime) -> int:

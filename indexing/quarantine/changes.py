@@ -5,8 +5,7 @@ The id of a change is derived from all of its values, so recording it again chan
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from indexing.errors import TooManyQuarantinesError
 from indexing.identifiers import derive_change_id
@@ -19,10 +18,7 @@ from indexing.models.quarantines import (
     QuarantineChange,
     QuarantineChangeKey,
 )
-from indexing.timestamps import format_timestamp
-
-# The least difference of two times.
-_MOMENT: Final = timedelta(microseconds=1)
+from indexing.timestamps import MICROSECOND, format_timestamp
 
 
 def too_many_quarantines() -> TooManyQuarantinesError:
@@ -48,7 +44,7 @@ def record_change(
     long uses the time at which it began.
     """
     if action is not ChangeAction.ADDED:
-        at = max(at, quarantine.key.created_at + _MOMENT)
+        at = max(at, quarantine.key.created_at + MICROSECOND)
     expires_at = quarantine.expires_at
     change_id = derive_change_id(
         quarantine.key.id,
@@ -71,7 +67,7 @@ def find_withdrawal_time(now: datetime, created_at: datetime, *, begins_again: b
     If another one begins at once, it is earlier than `now`: changes are listed by their time, and
     the beginning is the newer one.
     """
-    return now - _MOMENT if begins_again and created_at < now else now
+    return now - MICROSECOND if begins_again and created_at < now else now
 
 
 def record_expiry(quarantine: Quarantine) -> QuarantineChange:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from indexing.identifiers import read_uuid
 from indexing.models.trends import DayQuery, Stat, TestStat
 from indexing.names import RepositoryName
 from indexing.store.series import OF_EXECUTIONS, read_series, read_test_series
+from indexing.timestamps import MICROSECOND
 from service.cache.answers import Answer, filters_of, make_answer
 from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.parameters import read_parameters
@@ -30,7 +31,6 @@ from service.schemas.insight_answers import SeriesAnswer, TestSeriesAnswer
 _encode: Final = compile_encoder(SeriesAnswer)
 _encode_test: Final = compile_encoder(TestSeriesAnswer)
 _filters: Final = filters_of(DayQuery)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 async def get_stats(request: web.Request) -> web.StreamResponse:
@@ -84,7 +84,7 @@ def make_day_query(
     time_range = choose_range(parameters, now)
     first_day = day_of(time_range.start)
     is_empty = time_range.start == time_range.end
-    last_day = first_day - 1 if is_empty else day_of(time_range.end - _MICROSECOND)
+    last_day = first_day - 1 if is_empty else day_of(time_range.end - MICROSECOND)
     return DayQuery(
         repository, first_day, last_day, parameters["pipeline_name"], parameters["job_name"]
     )

@@ -18,7 +18,7 @@ from indexing.store.elasticsearch.cluster import Cluster, routing_of
 from indexing.store.elasticsearch.event_query import RECEIVED_AT, every_of, make_query, slices_of
 from indexing.store.elasticsearch.indices.layout import Layout
 from indexing.store.elasticsearch.large_event_pages import read_fitting
-from indexing.timestamps import to_microseconds
+from indexing.timestamps import MICROSECOND, to_microseconds
 
 _ORDER: Final = (RECEIVED_AT, "id")
 
@@ -32,7 +32,6 @@ _LONG_RANGE: Final = timedelta(days=1)
 # shard in one step, and of several in three: it takes half of the time to leave the others out. A
 # month that has just begun may have too few events.
 _FEW_DAYS: Final = timedelta(days=7)
-_MOMENT: Final = timedelta(microseconds=1)
 
 
 def document_id(repository: RepositoryName, key: EventKey) -> str:
@@ -82,7 +81,7 @@ def newest_part(layout: Layout, query: EventQuery, anchor: Anchor[EventKey]) -> 
     end = query.received_to
     if anchor.key is not None and anchor.key.received_at < end:
         # The page is read beside this event, which must be in the part.
-        end = anchor.key.received_at + _MOMENT
+        end = anchor.key.received_at + MICROSECOND
     last = min(end, datetime.now(UTC))
     if last - query.received_from <= _FEW_DAYS:
         return None

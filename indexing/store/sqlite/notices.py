@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -24,7 +24,12 @@ from indexing.notifications.rules import (
 from indexing.store.sqlite.outbox import enqueue
 from indexing.store.sqlite.quarantine_rows import QUARANTINE_COLUMNS, quarantine_of
 from indexing.store.sqlite.webhooks import find_subscription
-from indexing.timestamps import microseconds_or_none, moment_or_none, to_microseconds
+from indexing.timestamps import (
+    MICROSECOND,
+    microseconds_or_none,
+    moment_or_none,
+    to_microseconds,
+)
 
 _HEALTH: Final = "health"
 _QUARANTINE: Final = "quarantine"
@@ -120,7 +125,7 @@ def _find_expiring(
         (
             to_microseconds(now),
             to_microseconds(now + EXPIRING_WITHIN),
-            EXPIRING_WITHIN // timedelta(microseconds=1),
+            EXPIRING_WITHIN // MICROSECOND,
             limit,
         ),
     ).fetchall()

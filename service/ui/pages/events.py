@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, Final
 
 from aiohttp import web
@@ -15,7 +15,7 @@ from indexing.errors import StoreUnavailableError
 from indexing.events.catalogue import CATALOGUE
 from indexing.events.outcomes import decide_outcome
 from indexing.started_tasks import started
-from indexing.timestamps import format_timestamp, parse_timestamp
+from indexing.timestamps import MICROSECOND, format_timestamp, parse_timestamp
 from service.auth.principal import Principal
 from service.http.accept import CSV, NDJSON
 from service.http.problems import Problem
@@ -287,7 +287,7 @@ def _page_with(event: Mapping[str, Any], view: EventView, walk: Pairs) -> Pairs:
     if view.cursor:
         return [*walk, ("cursor", view.cursor)]
     # The first page begins with the newest event, so the range ends with this one.
-    end = parse_timestamp(event["received_at"]) + timedelta.resolution
+    end = parse_timestamp(event["received_at"]) + MICROSECOND
     return [*without(walk, (TO,)), (TO, format_timestamp(end))]
 
 

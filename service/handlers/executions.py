@@ -7,14 +7,13 @@ from typing import Final
 
 from aiohttp import web
 
-from indexing.identifiers import read_uuid
 from indexing.models.executions import Conclusion
 from indexing.models.listed_executions import ExecutionQuery, ListedExecution
 from service.context import CONTEXT
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page, read_present
 from service.handlers.row_stream import stream_rows
 from service.handlers.time_range import choose_range, find_range_errors
-from service.http.path_params import TEST_ID
+from service.http.path_params import TEST_ID, read_id
 from service.middleware.response_cache import find_row_format, respond_uncached
 from service.pagination.sort_keys import EXECUTION_KEYS
 from service.routes import LIST_EXECUTIONS
@@ -36,7 +35,7 @@ async def list_executions(request: web.Request) -> web.StreamResponse:
     time_range = opened.position.time_range or choose_range(parameters, now)
     query = ExecutionQuery(
         repository=opened.repository,
-        test_id=read_uuid(request.match_info[TEST_ID.name]),
+        test_id=read_id(request.match_info, TEST_ID),
         start=time_range.start,
         end=time_range.end,
         branches=parameters["branch"],

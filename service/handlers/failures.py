@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from typing import Final
 
 from aiohttp import web
 
-from indexing.identifiers import read_uuid
 from indexing.models.failures import FailureQuery
 from service.cache.answers import make_answer
 from service.context import CONTEXT, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.handlers.parameters import find_ignored
 from service.http import problems
-from service.http.path_params import FAILURE_ID, TEST_ID
+from service.http.path_params import FAILURE_ID, TEST_ID, read_id
 from service.middleware.response_cache import respond_uncached
 from service.pagination.sort_keys import FAILURE_KEYS
 from service.routes import LIST_FAILURES
@@ -34,7 +32,9 @@ _encode_detail: Final = compile_encoder(FailureDetailAnswer)
 async def list_failures(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/failures."""
     opened = open_list(request, FAILURES)
-    query = FailureQuery(opened.repository, _test_of(request), opened.parameters["branch"])
+    query = FailureQuery(
+        opened.repository, read_id(request.match_info, TEST_ID), opened.parameters["branch"]
+    )
     read = partial(opened.context.reader.list_failures, query)
     answer = await read_page(opened, read, _encode_page)
     links = opened.links(answer.ends)
@@ -44,14 +44,10 @@ async def list_failures(request: web.Request) -> web.StreamResponse:
 async def get_failure(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/failures/{failure_id}."""
     context, repository = request.app[CONTEXT], request[REPOSITORY]
-    query = FailureQuery(repository, _test_of(request))
-    failure_id = read_uuid(request.match_info[FAILURE_ID.name])
+    query = FailureQuery(repository, read_id(request.match_info, TEST_ID))
+    failure_id = read_id(request.match_info, FAILURE_ID)
     found = await context.reader.get_failure(query, failure_id, LATEST_EVENTS)
     if found is None:
         raise problems.not_found("failure")
     answer = make_answer(_encode_detail(found))
     return respond_uncached(request, answer, ignored=find_ignored(request))
-
-
-def _test_of(request: web.Request) -> uuid.UUID:
-    return read_uuid(request.match_info[TEST_ID.name])

@@ -10,14 +10,13 @@ from typing import Final
 
 from aiohttp import web
 
-from indexing.identifiers import read_uuid
 from indexing.models.health_reports import HealthReport
 from service.cache.answers import make_answer
 from service.context import CONTEXT, REPOSITORY
 from service.handlers.code_owners import OwnerSearch
 from service.handlers.parameters import read_parameters
 from service.http import problems
-from service.http.path_params import TEST_ID
+from service.http.path_params import TEST_ID, read_id
 from service.http.query_string import INCLUDE_FIELD
 from service.middleware.response_cache import respond_uncached
 from service.routes import GET_TEST_HEALTH
@@ -37,7 +36,7 @@ class _OwnedReport(HealthReport):
 async def get_health(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health."""
     parameters, ignored = read_parameters(request, GET_TEST_HEALTH)
-    test_id = read_uuid(request.match_info[TEST_ID.name])
+    test_id = read_id(request.match_info, TEST_ID)
     read = _read_with_owners if OWNERS in parameters.get(INCLUDE_FIELD, ()) else _read
     body = await read(request, test_id)
     if body is None:

@@ -15,7 +15,7 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from indexing.errors import TooManyQuarantinesError
-from indexing.identifiers import derive_test_id, read_uuid
+from indexing.identifiers import derive_test_id
 from indexing.ingest.body_errors import BodyError
 from indexing.models.quarantines import Actor, ActorKind, QuarantineRequest
 from service.auth.principal import Principal
@@ -23,7 +23,7 @@ from service.context import CONTEXT, PRINCIPAL, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.http import problems
 from service.http.field_errors import FieldError
-from service.http.path_params import QUARANTINE_ID
+from service.http.path_params import QUARANTINE_ID, read_id
 from service.http.query_string import name_ignored
 from service.ingest.limiter import LIMITER, SMALL_BODY_BYTES
 from service.middleware.response_cache import respond_uncached
@@ -89,7 +89,7 @@ async def add_decoded_quarantine(request: web.Request, value: Any) -> web.Respon
 async def remove_quarantine(request: web.Request) -> web.Response:
     """DELETE /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
     context = request.app[CONTEXT]
-    quarantine_id = read_uuid(request.match_info[QUARANTINE_ID.name])
+    quarantine_id = read_id(request.match_info, QUARANTINE_ID)
     if not await context.writer.remove_quarantine(
         request[REPOSITORY], quarantine_id, context.clock(), _actor_of(request[PRINCIPAL])
     ):

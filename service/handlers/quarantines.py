@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from indexing.identifiers import derive_test_id, read_uuid
+from indexing.identifiers import derive_test_id
 from indexing.models.quarantines import QuarantineQuery, QuarantineSource
 from indexing.names import RepositoryName
 from service.cache.keys import Kind
@@ -16,7 +16,7 @@ from service.context import CONTEXT, READER, REPOSITORY
 from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.parameters import find_ignored
 from service.http import problems
-from service.http.path_params import QUARANTINE_ID
+from service.http.path_params import QUARANTINE_ID, read_id
 from service.http.query_string import INCLUDE_FIELD
 from service.middleware.response_cache import respond
 from service.pagination.sort_keys import QUARANTINE_KEYS
@@ -65,7 +65,7 @@ async def list_test_states(request: web.Request) -> web.StreamResponse:
 
 async def get_quarantine(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/quarantines/{quarantine_id}."""
-    quarantine_id = read_uuid(request.match_info[QUARANTINE_ID.name])
+    quarantine_id = read_id(request.match_info, QUARANTINE_ID)
     now = request.app[CONTEXT].clock()
     answer = await request[READER].get_quarantine(request[REPOSITORY], quarantine_id, now)
     if answer is None:

@@ -10,7 +10,6 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from indexing.identifiers import read_uuid
 from indexing.models.tests import HealthStatus, TestIdentity, TestQuery, TestSort
 from indexing.names import RepositoryName
 from service.context import READER, REPOSITORY
@@ -19,7 +18,7 @@ from service.handlers.list_endpoint import ListEndpoint, open_list
 from service.handlers.parameters import find_ignored
 from service.handlers.row_stream import stream_rows
 from service.http import problems
-from service.http.path_params import TEST_ID
+from service.http.path_params import TEST_ID, read_id
 from service.http.query_string import INCLUDE_FIELD
 from service.middleware.response_cache import find_row_format, respond
 from service.pagination.sort_keys import IDENTITY_KEYS
@@ -57,7 +56,7 @@ async def search_tests(request: web.Request) -> web.StreamResponse:
 
 async def get_test(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository_name}/tests/{test_id}."""
-    test_id = read_uuid(request.match_info[TEST_ID.name])
+    test_id = read_id(request.match_info, TEST_ID)
     answer = await request[READER].get_test(request[REPOSITORY], test_id)
     if answer is None:
         raise problems.not_found("test")

@@ -7,7 +7,6 @@ from typing import Final
 
 from aiohttp import web
 
-from indexing.identifiers import read_uuid
 from indexing.models.tests import HealthStatus
 from indexing.models.transitions import TransitionQuery
 from service.cache.answers import canonical_page, filters_of, make_answer
@@ -16,7 +15,7 @@ from service.handlers.list_endpoint import ListEndpoint, open_list, read_page
 from service.handlers.parameters import find_ignored
 from service.handlers.time_range import choose_range, find_range_errors
 from service.http import problems
-from service.http.path_params import TEST_ID
+from service.http.path_params import TEST_ID, read_id
 from service.middleware.response_cache import respond, respond_uncached
 from service.pagination.sort_keys import TRANSITION_KEYS
 from service.routes import LIST_TRANSITIONS
@@ -59,7 +58,7 @@ async def list_transitions(request: web.Request) -> web.StreamResponse:
 
 async def list_of_test(request: web.Request) -> web.StreamResponse:
     """GET /v1/ci/{owner}/repositories/{repository}/tests/{test_id}/health-transitions."""
-    test_id = read_uuid(request.match_info[TEST_ID.name])
+    test_id = read_id(request.match_info, TEST_ID)
     reader = request.app[CONTEXT].reader
     found = await reader.list_transitions_of_test(request[REPOSITORY], test_id)
     if found is None:

@@ -11,7 +11,6 @@ import orjson
 from aiohttp import web
 
 from indexing.health.window import day_of
-from indexing.identifiers import read_uuid
 from indexing.models.trends import DayQuery, Stat, TestStat
 from indexing.names import RepositoryName
 from indexing.store.series import OF_EXECUTIONS, read_series, read_test_series
@@ -22,7 +21,7 @@ from service.handlers.parameters import read_parameters
 from service.handlers.time_range import choose_range, find_range_errors
 from service.http import problems
 from service.http.field_errors import FieldError
-from service.http.path_params import STAT, TEST_ID, TEST_STAT
+from service.http.path_params import STAT, TEST_ID, TEST_STAT, read_id
 from service.middleware.response_cache import respond
 from service.routes import GET_STATS, GET_TEST_STATS
 from service.schemas.compiled import compile_encoder
@@ -63,7 +62,7 @@ async def get_test_stats(request: web.Request) -> web.StreamResponse:
         request, GET_TEST_STATS, partial(find_range_errors, now=now)
     )
     stat = TestStat(request.match_info[TEST_STAT.name])
-    test_id = read_uuid(request.match_info[TEST_ID.name])
+    test_id = read_id(request.match_info, TEST_ID)
     query = make_day_query(request[REPOSITORY], parameters, now)
 
     async def read() -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -76,3 +77,8 @@ TEST_STAT: Final = _one_of("stat", TestStat)
 TEST_ID: Final = _uuid("test_id", _check_test_id, _TEST_ID_PATTERN)
 QUARANTINE_ID: Final = _uuid("quarantine_id")
 FAILURE_ID: Final = _uuid("failure_id")
+
+
+def read_id(values: Mapping[str, str], parameter: PathParameter) -> uuid.UUID:
+    """Return a UUID from the values of a path that have been checked."""
+    return read_uuid(values[parameter.name])

@@ -34,7 +34,7 @@ from service.cli.running import with_store
 from service.config.secret import choose_secret
 from service.config.settings import Settings, load_settings
 from service.http.targets import UI_PREFIX
-from service.schemas.limits import EVENT_RANGE_DAYS
+from service.schemas.limits import DEFAULT_EVENT_RANGE
 from service.ui.links import LIFETIME, LINK_FIELD, SIGN_IN, make_link
 
 KEY_NAME: Final = "demo"
@@ -65,8 +65,6 @@ _REPORTS: Final = (
     _Example(_EVENTS, "mergewatch", "main"),
 )
 
-# The time range that the event log shows by default.
-_DEFAULT_RANGE: Final = timedelta(days=EVENT_RANGE_DAYS)
 
 # A flaky test of the examples.
 _QUARANTINED: Final = "unit-tests.MolPairStyle:e3b"
@@ -125,8 +123,8 @@ async def _prepare(store: Store, examples: Path, settings: Settings) -> list[str
     base = settings.public_url or f"http://{_local_host(settings.bind)}:{settings.port}"
     newest = await _find_newest(store)
     since = None
-    if newest is not None and moment - newest.received_at >= _DEFAULT_RANGE:
-        since = newest.received_at - _DEFAULT_RANGE
+    if newest is not None and moment - newest.received_at >= DEFAULT_EVENT_RANGE:
+        since = newest.received_at - DEFAULT_EVENT_RANGE
     lines = _lines(base, text, str(quarantine.key.id), since)
     if settings.ui:
         identity = await store.get_identity()
@@ -168,7 +166,7 @@ async def _choose_end(store: Store, events: ExampleEvents) -> datetime:
 
 async def _find_newest(store: Store) -> EventKey | None:
     """Return the key of the newest example event in the store."""
-    query = EventQuery(_EVENTS, EARLIEST, utc_now() + _DEFAULT_RANGE)
+    query = EventQuery(_EVENTS, EARLIEST, utc_now() + DEFAULT_EVENT_RANGE)
     rows = (await store.list_events(query, Anchor(), 1)).rows
     return EventKey(from_microseconds(rows[0].received_microseconds), rows[0].id) if rows else None
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
 from indexing.models.events import EventQuery, Outcome
 from indexing.names import RepositoryName
 from service.pagination.cursor import TimeRange
-from service.schemas.limits import EVENT_RANGE_DAYS
-
-DEFAULT_RANGE: Final = timedelta(days=EVENT_RANGE_DAYS)
+from service.schemas.limits import DEFAULT_EVENT_RANGE
 
 
 def choose_received_range(start: datetime | None, end: datetime | None, now: datetime) -> TimeRange:
     """Return the requested range of the log; a missing bound is filled in."""
-    return TimeRange.fill_in(start, end, now, DEFAULT_RANGE)
+    return TimeRange.fill_in(start, end, now, DEFAULT_EVENT_RANGE)
 
 
 def make_query(

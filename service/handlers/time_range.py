@@ -8,10 +8,8 @@ from typing import Any, Final
 
 from service.http.field_errors import FieldError
 from service.pagination.cursor import TimeRange
-from service.schemas.limits import MAX_RANGE_DAYS, RANGE_DAYS
+from service.schemas.limits import DEFAULT_RANGE, MAX_RANGE
 
-DEFAULT_RANGE: Final = timedelta(days=RANGE_DAYS)
-MAX_RANGE: Final = timedelta(days=MAX_RANGE_DAYS)
 _MINUTE: Final = timedelta(minutes=1)
 # How much longer a range without `end` may be: it ends with the current minute, and a client
 # computes `start` some time before the request arrives.
@@ -37,5 +35,5 @@ def find_range_errors(parameters: Mapping[str, Any], now: datetime) -> list[Fiel
     longest = MAX_RANGE if parameters["end"] is not None else MAX_RANGE + _SLACK
     if found.end - found.start <= longest:
         return []
-    detail = f"must be at most {MAX_RANGE_DAYS} days before the end of the range"
+    detail = f"must be at most {MAX_RANGE.days} days before the end of the range"
     return [FieldError("query", "start", detail)]

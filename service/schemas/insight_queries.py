@@ -10,7 +10,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.groups import Grouping
 from indexing.models.listed_repositories import RepositorySort
 from indexing.models.tests import HealthStatus
-from service.schemas.limits import MAX_RANGE_DAYS, MAX_REF_LENGTH, RANGE_DAYS
+from service.schemas.limits import DEFAULT_RANGE, MAX_RANGE, MAX_REF_LENGTH
 from service.schemas.queries import (
     OWNERS,
     AnyOf,
@@ -34,8 +34,8 @@ class RangeOfTime(Query):
     start = Timestamp(
         load_default=absent,
         metadata=description(
-            f"Start of the range, inclusive; default `end` minus {RANGE_DAYS} days. The range has "
-            f"at most {MAX_RANGE_DAYS} days."
+            f"Start of the range, inclusive; default `end` minus {DEFAULT_RANGE.days} days. The "
+            f"range has at most {MAX_RANGE.days} days."
         ),
     )
     end = Timestamp(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 from indexing.errors import InvalidValueError
@@ -20,10 +21,10 @@ MAX_PER_PAGE: Final = 100
 # The rows of a list are counted up to this number, which is enough to narrow a search down.
 MAX_TOTAL: Final = 10_000
 # A year and a month: a year's range can be compared with the month before it.
-MAX_RANGE_DAYS: Final = 400
+MAX_RANGE: Final = timedelta(days=400)
 # The range of a list or a series without a start, and that of the event log.
-RANGE_DAYS: Final = 30
-EVENT_RANGE_DAYS: Final = 1
+DEFAULT_RANGE: Final = timedelta(days=30)
+DEFAULT_EVENT_RANGE: Final = timedelta(days=1)
 DEFAULT_PER_PAGE: Final = 10
 
 # Some proxies accept at most 8 KB of headers, and a page has up to four cursors. With a long query,

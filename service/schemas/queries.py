@@ -22,8 +22,8 @@ from indexing.owners.selecting import MAX_FILES, NO_OWNER
 from indexing.timestamps import parse_timestamp
 from service.schemas.limits import (
     CURSOR_MAX_LENGTH,
+    DEFAULT_EVENT_RANGE,
     DEFAULT_PER_PAGE,
-    EVENT_RANGE_DAYS,
     MAX_GLOB_COST,
     MAX_PER_PAGE,
     MAX_REF_LENGTH,
@@ -233,7 +233,8 @@ class EventFilters(Query):
     received_from = Timestamp(
         load_default=absent,
         metadata=description(
-            f"Start of the range, inclusive; default received_to minus {EVENT_RANGE_DAYS} day."
+            "Start of the range, inclusive; default received_to minus"
+            f" {DEFAULT_EVENT_RANGE.days} day."
         ),
     )
     received_to = Timestamp(

@@ -13,7 +13,7 @@ from indexing.errors import InvalidValueError
 from indexing.models.events import MAX_TRIGGER_LENGTH
 from indexing.timestamps import format_timestamp, parse_timestamp
 from service.pagination.cursor import TimeRange
-from service.schemas.limits import EVENT_RANGE_DAYS
+from service.schemas.limits import DEFAULT_EVENT_RANGE
 from service.ui.event_view import FROM, TO, EventView
 from service.ui.queries import values_of
 
@@ -37,7 +37,6 @@ _FACETS: Final = (
 # Further values of a facet that a page lists: with those shown at once, all types of events.
 _MORE: Final = 31
 _MAX_CHOSEN: Final = 20
-_DEFAULT_RANGE: Final = timedelta(days=EVENT_RANGE_DAYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,7 @@ def _chosen_part(view: EventView) -> TimeRange | None:
     except InvalidValueError:
         # The API has refused the range of the view, but counted the range around it.
         return None
-    return TimeRange.fill_in(start, end, end, _DEFAULT_RANGE)
+    return TimeRange.fill_in(start, end, end, DEFAULT_EVENT_RANGE)
 
 
 def _list_ticks(starts: Sequence[datetime], ends: Sequence[datetime]) -> list[str]:

@@ -29,7 +29,7 @@ from service.routes import (
     LIST_QUARANTINES,
     LIST_TEST_TRANSITIONS,
 )
-from service.schemas.limits import RANGE_DAYS
+from service.schemas.limits import DEFAULT_RANGE
 from service.ui.api import Api, ApiAnswer
 from service.ui.charts import CHART_HEIGHT, CHART_WIDTH, draw_durations, spread_labels
 from service.ui.formats import show_briefly
@@ -69,9 +69,6 @@ OWNERS_SECONDS: Final = 0.5
 _LONG_NAMES: Final = 1_000
 _LONG_COMMIT: Final = 100
 
-# The default range of the executions. The verdicts are those of as many days up to the newest
-# execution of the test, which may be older.
-_RANGE: Final = timedelta(days=RANGE_DAYS)
 _SECOND: Final = timedelta(seconds=1)
 
 _MOST_TRANSITIONS: Final = 12
@@ -189,7 +186,7 @@ async def _show(
         all_durations=write_pairs([*without(filters, _JOB_FILTERS), *of_failures]),
         earlier=None if filters else earlier,
         has_range=bool(only(filters, ("start", "end"))),
-        range_days=RANGE_DAYS,
+        range_days=DEFAULT_RANGE.days,
         job_query=_job_query,
         verdict_query=partial(_verdict_query, page.now),
         quarantines=quarantines.value["quarantined_tests"],
@@ -275,12 +272,18 @@ def _verdict_query(now: datetime, job: Mapping[str, Any], verdict: Mapping[str, 
 def _find_earlier(jobs: Sequence[Mapping[str, Any]], now: datetime) -> str | None:
     """Return the query string of the newest executions if the default range ends before them."""
     newest = max((parse_timestamp(job["last_execution_at"]) for job in jobs), default=now)
-    return write_pairs(_range_to(newest - _RANGE, newest)) if _is_earlier(newest, now) else None
+    if not _is_earlier(newest, now):
+        return None
+    return write_pairs(_range_to(newest - DEFAULT_RANGE, newest))
 
 
 def _is_earlier(moment: datetime, now: datetime) -> bool:
-    """Whether the moment may lie before the default range, which begins at a whole minute."""
-    return moment < now - _RANGE + timedelta(minutes=1)
+    """Whether the moment may lie before the default range, which begins at a whole minute.
+
+    The verdicts that a page shows are those of as many days up to the newest execution of the test,
+    which may be older.
+    """
+    return moment < now - DEFAULT_RANGE + timedelta(minutes=1)
 
 
 def _range_to(first: datetime, last: datetime) -> Pairs:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from indexing.timestamps import format_timestamp
 from service.cache.answers import make_answer
-from service.handlers.event_query import DEFAULT_RANGE, choose_received_range
+from service.handlers.event_query import choose_received_range
+from service.schemas.limits import DEFAULT_EVENT_RANGE
 from tests.builders import after, make_event
 from tests.service.front_door import LOGS, FrontDoor
 from tests.service.handlers.event_log import fill_log, read_ids
@@ -95,7 +96,7 @@ def test_a_range_is_always_filled_in(
     if start is not None:
         assert time_range.start == start
     else:
-        assert time_range.end - time_range.start <= DEFAULT_RANGE
+        assert time_range.end - time_range.start <= DEFAULT_EVENT_RANGE
     if end is not None:
         assert time_range.end == end
     else:

@@ -16,7 +16,7 @@ from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.timestamps import format_timestamp
 from service.handlers import row_stream
-from service.handlers.time_range import MAX_RANGE
+from service.schemas.limits import MAX_RANGE
 from tests.builders import GADGETS, NOON, WIDGETS, make_executions, make_run
 from tests.service.front_door import A_TEST_ID, TESTS, FrontDoor
 from tests.service.handlers.results import load

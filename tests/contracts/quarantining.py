@@ -9,7 +9,6 @@ from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import Quarantine, QuarantineQuery, QuarantineRequest
 from indexing.models.repositories import RepositoryChange
-from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 
@@ -50,13 +49,7 @@ async def listed(store: Store, now: datetime = MUCH_LATER) -> list[Quarantine]:
     return list((await store.list_quarantines(query, Anchor(), None)).rows)
 
 
-async def add(
-    store: Store,
-    test_name: str = "t",
-    at: datetime = NOON,
-    repository: RepositoryName = WIDGETS,
-    **rest: Any,
-) -> Quarantine:
+async def add(store: Store, test_name: str = "t", at: datetime = NOON, **rest: Any) -> Quarantine:
     request = QuarantineRequest(test_name, **({"reason": "flaps"} | rest))
-    quarantine, _ = await store.add_quarantine(repository, request, at)
+    quarantine, _ = await store.add_quarantine(WIDGETS, request, at)
     return quarantine

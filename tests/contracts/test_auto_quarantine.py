@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -33,9 +32,9 @@ async def sources(store: Store) -> list[QuarantineSource]:
     return [quarantine.source for quarantine in await listed(store)]
 
 
-async def remove_all(store: Store, now: datetime = LATER) -> None:
-    for quarantine in await listed(store, now):
-        assert await store.remove_quarantine(WIDGETS, quarantine.key.id, now)
+async def remove_all(store: Store) -> None:
+    for quarantine in await listed(store, LATER):
+        assert await store.remove_quarantine(WIDGETS, quarantine.key.id, LATER)
 
 
 async def test_a_test_that_turns_flaky_is_quarantined_on_every_branch(store: Store) -> None:

@@ -73,8 +73,8 @@ async def read_health(store: Store, repository: RepositoryName = WIDGETS) -> Tes
     return found.health
 
 
-async def status(store: Store, repository: RepositoryName = WIDGETS) -> str:
-    return (await read_health(store, repository)).health_status.value
+async def status(store: Store) -> str:
+    return (await read_health(store)).health_status.value
 
 
 async def test_few_lone_failures_in_many_runs_are_seen(store: Store) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
 from indexing.identifiers import derive_test_id
@@ -28,8 +26,8 @@ HINGE = derive_test_id(WIDGETS, "hinge")
 P, F, S = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 
 
-async def read(store: Store, test_id: uuid.UUID = HINGE) -> HealthReport:
-    found = await store.get_health(WIDGETS, test_id)
+async def read(store: Store) -> HealthReport:
+    found = await store.get_health(WIDGETS, HINGE)
     assert found is not None
     return found
 

@@ -29,11 +29,11 @@ BROKEN, FLAKY, UNKNOWN, HEALTHY = (
 )
 
 
-async def read_all(store: Store, query: TestQuery, limit: int = 3) -> list[Row]:
+async def read_all(store: Store, query: TestQuery) -> list[Row]:
     """Return all rows, after walking them both ways and comparing their total."""
 
     async def read(anchor: Anchor[IdentityKey]) -> Page[Row]:
-        return await store.search_tests(query, anchor, limit)
+        return await store.search_tests(query, anchor, 3)
 
     found = await walk_both_ways(read)
     assert await store.count_matches(query, 1_000) == len(found)

@@ -22,7 +22,6 @@ from indexing.models.notifications import (
 from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
 from indexing.models.tests import HealthStatus
-from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run, make_webhook
 from tests.contracts.conftest import on_stores_and_one_cache
@@ -36,11 +35,10 @@ EXPIRING = NotificationType.EXPIRING
 
 
 class Runs:
-    """Loads runs of one repository, one after another, each of its own commit."""
+    """Loads runs, one after another, each of its own commit."""
 
-    def __init__(self, store: Store, repository: RepositoryName = WIDGETS) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._repository = repository
         self._number = 0
         # How far the clock of the store's process is ahead.
         self.ahead = timedelta()
@@ -52,10 +50,10 @@ class Runs:
             self._number += 1
             run = make_run(str(self._number), commit=f"commit{self._number}")
             moment = at + timedelta(minutes=minute)
-            loaded[run] = make_executions(run, results.items(), moment, repository=self._repository)
-        await self._store.write_results(self._repository, loaded)
+            loaded[run] = make_executions(run, results.items(), moment)
+        await self._store.write_results(WIDGETS, loaded)
         now = at + timedelta(minutes=times) + self.ahead
-        await self._store.refresh_tests(now, repository=self._repository)
+        await self._store.refresh_tests(now, repository=WIDGETS)
 
     async def break_(self, at: datetime, *names: str) -> None:
         await self.load(at, 5, **dict.fromkeys(names, F))

@@ -46,8 +46,8 @@ def ask(*patterns: str, repository: RepositoryName = WIDGETS, **rest: Any) -> Te
     return TestQuery(repository=repository, patterns=patterns or ("*",), **rest)
 
 
-async def names(store: Store, query: TestQuery, limit: int = 1_000) -> list[str]:
-    page = await store.search_tests(query, Anchor(), limit)
+async def names(store: Store, query: TestQuery) -> list[str]:
+    page = await store.search_tests(query, Anchor(), 1_000)
     return [row.key.test_name for row in page.rows]
 
 

@@ -56,10 +56,8 @@ async def load(store: Store, rows: Iterable[Any]) -> tuple[IngestCount, list[Ref
     return count, refused
 
 
-async def bodies(store: Store, repository: RepositoryName = DEMO) -> Sequence[Any]:
-    query = EventQuery(
-        repository, datetime(1971, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-    )
+async def bodies(store: Store) -> Sequence[Any]:
+    query = EventQuery(DEMO, datetime(1971, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC))
     page = await store.list_events(query, Anchor(), 5000)
     return [json.loads(row.body) for row in page.rows]
 

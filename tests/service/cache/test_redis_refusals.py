@@ -93,7 +93,7 @@ async def assert_unusable(door: FrontDoor, reason: str) -> None:
     assert await metric(door, f'mergewatch_redis_failures_total{{reason="{reason}"}}') > 0
 
 
-async def assert_shared(url: str, doors: Sequence[FrontDoor], password: str | None = None) -> None:
+async def assert_shared(url: str, doors: Sequence[FrontDoor]) -> None:
     """Assert that each process sees the writes of others at once, and that values reach Redis."""
     for number, door in enumerate(doors):
         for each in doors:
@@ -101,7 +101,7 @@ async def assert_shared(url: str, doors: Sequence[FrontDoor], password: str | No
         await add(door, f"shared {number}")
         for each in doors:
             assert f"shared {number}" in await listed(each)
-    client = redis.asyncio.Redis.from_url(url, password=password)
+    client = redis.asyncio.Redis.from_url(url)
     try:
         while not [key async for key in client.scan_iter("*:value:quarantines:*")]:
             await listed(doors[0])

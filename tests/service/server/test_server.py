@@ -28,10 +28,10 @@ def terminal() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
-def status_of(port: int, target: str = "/health/ready") -> int:
+def status_of(port: int) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     try:
-        connection.request("GET", target)
+        connection.request("GET", "/health/ready")
         return connection.getresponse().status
     finally:
         connection.close()

@@ -13,7 +13,6 @@ from indexing.models.executions import Conclusion
 from indexing.models.notifications import NotificationType, Webhook, WebhookFormat
 from indexing.models.quarantines import QuarantineRequest
 from indexing.models.repositories import RepositoryChange
-from indexing.store.elasticsearch.indices import refresh_lease
 from indexing.store.elasticsearch.store import ElasticsearchStore
 from indexing.store.interface import Store
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
@@ -75,13 +74,6 @@ async def quarantine(store: Store, round_: int, seconds: int = 0) -> None:
 
 
 @pytest.fixture
-def quick_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The dead hold no lease for long."""
-    monkeypatch.setattr(refresh_lease, "EXPIRES_SECONDS", 0.05)
-    monkeypatch.setattr(refresh_lease, "LOOK_SECONDS", 0.01)
-
-
-@pytest.fixture
 async def webhook(store: ElasticsearchStore) -> Webhook:
     made = Webhook(
         uuid.uuid4(), WIDGETS, WebhookFormat.STANDARD, "https://a.example/", b"s" * 24, NOON
@@ -90,7 +82,7 @@ async def webhook(store: ElasticsearchStore) -> Webhook:
     return made
 
 
-@pytest.mark.usefixtures("quick_leases")
+@pytest.mark.usefixtures("leases_expire_soon")
 @pytest.mark.parametrize(
     ("change", "expected"),
     [(refresh, [QUARANTINED, BROKEN]), (quarantine, [QUARANTINED])],
@@ -125,7 +117,7 @@ async def test_the_next_call_completes_the_notification_of_a_killed_change(
     assert allowed > 2 * STRIDE
 
 
-@pytest.mark.usefixtures("quick_leases")
+@pytest.mark.usefixtures("leases_expire_soon")
 async def test_a_recovery_after_a_killed_notification_is_told(
     store: ElasticsearchStore,
     other: ElasticsearchStore,

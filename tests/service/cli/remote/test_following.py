@@ -14,7 +14,7 @@ from tests.client.serving import REPOSITORY, TOKEN, byte_server, chunked
 FIRST = b"id: first\nretry: 2000\n\n"
 
 
-def message(number: int, kind: str = "action.merge") -> bytes:
+def message(number: int) -> bytes:
     event = {
         "id": number,
         "received_at": "2026-09-01T12:00:00Z",
@@ -22,7 +22,7 @@ def message(number: int, kind: str = "action.merge") -> bytes:
         "repository": REPOSITORY,
         "pull_request": number,
         "base_ref": None,
-        "type": kind,
+        "type": "action.merge",
         "metadata": {},
     }
     return b"id: after-%d\ndata: %b\n\n" % (number, orjson.dumps(event))

@@ -122,12 +122,12 @@ class CaseCollector:
     """The target of a streaming parser: receives its callbacks, adds cases to `finished`.
 
     The owner sets `line` before it feeds that line, and empties `finished`. Every callback sets
-    `stirred`, which the owner may clear. Raises `ReportError` if the document is not a report.
+    `was_called`, which the owner may clear. Raises `ReportError` if the document is not a report.
     """
 
     def __init__(self) -> None:
         self.line: int | None = 1
-        self.stirred = False
+        self.was_called = False
         self.finished: list[ReportCase | RefusedCase] = []
         self._depth = 0
         self._elements = 0
@@ -142,7 +142,7 @@ class CaseCollector:
         self._attempts = AttemptMerger(self.finished.append)
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self.stirred = True
+        self.was_called = True
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ReportError(f"elements nest more than {MAX_DEPTH} deep", self.line)
@@ -174,7 +174,7 @@ class CaseCollector:
             self._passed_over_from = self._depth
 
     def end(self, _tag: str) -> None:
-        self.stirred = True
+        self.was_called = True
         depth = self._depth
         self._depth -= 1
         if self._passed_over_from is not None:
@@ -188,20 +188,20 @@ class CaseCollector:
             self._end_suite(self._suites.pop())
 
     def data(self, text: str) -> None:
-        self.stirred = True
+        self.was_called = True
         if self._text is not None:
             self._text.add(text)
         if self._message is not None:
             self._message.add(text)
 
     def comment(self, _text: str) -> None:
-        self.stirred = True
+        self.was_called = True
 
     def pi(self, _target: str, _data: str | None = None) -> None:
-        self.stirred = True
+        self.was_called = True
 
     def start_ns(self, prefix: str | None, uri: str | None) -> None:
-        self.stirred = True
+        self.was_called = True
         self._remember_names(prefix or "", uri or "")
 
     def doctype(self, _name: str, _public_id: str | None, _system_url: str | None) -> None:

@@ -72,9 +72,9 @@ def _feed(
     while chunk:
         for piece, before, after in _cut_by_lines(chunk):
             _move(collector, before)
-            collector.stirred = False
+            collector.was_called = False
             parser.feed(piece)
-            silent = 0 if collector.stirred else silent + len(piece)
+            silent = 0 if collector.was_called else silent + len(piece)
             if silent > TOKEN_MAX_BYTES:
                 raise ReportError(
                     f"a comment, a CDATA section or a tag of more than {TOKEN_MAX_BYTES} bytes",

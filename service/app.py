@@ -6,7 +6,7 @@ them starts sooner. A test lists the modules that such a process must not load.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -146,7 +146,15 @@ def create_app(
     )
     app[CREDENTIAL_CHECKS] = {route.operation: check_credential(route) for route in READ_ROUTES}
     app.cleanup_ctx.append(
-        _context(settings, store, clock, metrics_folder, session_folder, tracing)
+        partial(
+            _context,
+            settings=settings,
+            store=store,
+            clock=clock,
+            metrics_folder=metrics_folder,
+            session_folder=session_folder,
+            tracing=tracing,
+        )
     )
     for route in READ_ROUTES:
         # This route serves HEAD as well.
@@ -182,75 +190,73 @@ def _ingest_handlers() -> Mapping[Operation, RouteHandler]:
     }
 
 
-def _context(
+async def _context(
+    app: web.Application,
+    *,
     settings: Settings,
     store: Store,
     clock: Clock,
     metrics_folder: Path | None,
     session_folder: Path | None,
     tracing: Tracing | None,
-) -> Callable[[web.Application], AsyncIterator[None]]:
-    async def run(app: web.Application) -> AsyncIterator[None]:
-        async with AsyncExitStack() as opened:
-            opened.push_async_callback(store.close)
-            identity = await store.get_identity()
-            backend = await open_backend(settings, store, identity)
-            opened.push_async_callback(backend.close)
-            if tracing is not None:
-                backend = tracing.trace_backend(backend)
-            secret = choose_secret(settings.secret, identity.cursor_secret)
-            code_host = None
-            if settings.host_api_url is not None:
-                from service.auth.code_host.access import CodeHost
+) -> AsyncIterator[None]:
+    """Open what the requests need, and close it at the application's clean-up."""
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(store.close)
+        identity = await store.get_identity()
+        backend = await open_backend(settings, store, identity)
+        opened.push_async_callback(backend.close)
+        if tracing is not None:
+            backend = tracing.trace_backend(backend)
+        secret = choose_secret(settings.secret, identity.cursor_secret)
+        code_host = None
+        if settings.host_api_url is not None:
+            from service.auth.code_host.access import CodeHost
 
-                code_host = CodeHost.open(settings.host_api_url, secret, backend, clock)
-                opened.push_async_callback(code_host.close)
-            opened.push_async_callback(app[LIMITER].close)
-            # Before the limiter, whose workers it may need.
-            opened.push_async_callback(app[SHIELDED_WORK].close)
-            rate_limit = _open_rate_limit(settings, backend)
-            if rate_limit is not None:
-                app[RATE_LIMIT] = rate_limit
-            app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
-            app[REMEMBERED_ACCESS] = RememberedAccess(backend, clock, rate_limit)
-            app[DIRECT_READS] = DirectReads(app[REMEMBERED_ACCESS], app[RESPONSE_CACHE])
-            measured, cache_reads, count = store, CacheReads(), None
-            queue = app[ADMISSION_CONTROL].queue
-            if settings.metrics:
-                from service.middleware.metrics import METRICS, Metrics
+            code_host = CodeHost.open(settings.host_api_url, secret, backend, clock)
+            opened.push_async_callback(code_host.close)
+        opened.push_async_callback(app[LIMITER].close)
+        # Before the limiter, whose workers it may need.
+        opened.push_async_callback(app[SHIELDED_WORK].close)
+        rate_limit = _open_rate_limit(settings, backend)
+        if rate_limit is not None:
+            app[RATE_LIMIT] = rate_limit
+        app[RESPONSE_CACHE] = ResponseCache(backend, clock, rate_limit)
+        app[REMEMBERED_ACCESS] = RememberedAccess(backend, clock, rate_limit)
+        app[DIRECT_READS] = DirectReads(app[REMEMBERED_ACCESS], app[RESPONSE_CACHE])
+        measured, cache_reads, count = store, CacheReads(), None
+        queue = app[ADMISSION_CONTROL].queue
+        if settings.metrics:
+            from service.middleware.metrics import METRICS, Metrics
 
-                app[METRICS] = Metrics(
-                    app[RESPONSE_CACHE], queue, backend, cache_reads, metrics_folder
-                )
-                measured = app[METRICS].measure(store, settings.metrics_repositories, clock)
-                app[METRICS].start()
-                opened.push_async_callback(app[METRICS].stop)
-                count = app[METRICS].count
-            known = RepeatedRequests(app[RESPONSE_CACHE], queue, make_request_id, count)
-            app[REPEATED_REQUESTS] = known if tracing is None else tracing.trace_repeated(known)
-            ids = EventIds(secret, identity.store_id)
-            app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
-            opened.push_async_callback(app[ARRIVALS].close)
-            if settings.ui:
-                await _open_dashboard(app, settings, secret, backend, clock, session_folder)
-            app[_LAYERS] = tuple(_list_layers(app, settings, tracing))
-            if tracing is not None:
-                system = "elasticsearch" if settings.elasticsearch_url else "sqlite"
-                # The calls of the parts above belong to no request, and are not traced.
-                measured = tracing.trace_store(measured, system)
-            app[CONTEXT] = Context(
-                reader=measured,
-                writer=InvalidatingStore(measured, backend),
-                readers=CachedReaders(measured, backend, cache_reads),
-                code_host=code_host,
-                clock=clock,
-                cursor_signer=CursorSigner(secret, identity.store_id),
-                public_url=settings.public_url,
-                openapi=OpenApiDocument(partial(_build_document, settings)),
-            )
-            yield
-
-    return run
+            app[METRICS] = Metrics(app[RESPONSE_CACHE], queue, backend, cache_reads, metrics_folder)
+            measured = app[METRICS].measure(store, settings.metrics_repositories, clock)
+            app[METRICS].start()
+            opened.push_async_callback(app[METRICS].stop)
+            count = app[METRICS].count
+        repeated = RepeatedRequests(app[RESPONSE_CACHE], queue, make_request_id, count)
+        app[REPEATED_REQUESTS] = repeated if tracing is None else tracing.trace_repeated(repeated)
+        ids = EventIds(secret, identity.store_id)
+        app[ARRIVALS] = ArrivalHub(measured, ids, lambda: app[LIFECYCLE].stopping)
+        opened.push_async_callback(app[ARRIVALS].close)
+        if settings.ui:
+            await _open_dashboard(app, settings, secret, backend, clock, session_folder)
+        app[_LAYERS] = tuple(_list_layers(app, settings, tracing))
+        if tracing is not None:
+            system = "elasticsearch" if settings.elasticsearch_url else "sqlite"
+            # The calls of the parts above belong to no request, and are not traced.
+            measured = tracing.trace_store(measured, system)
+        app[CONTEXT] = Context(
+            reader=measured,
+            writer=InvalidatingStore(measured, backend),
+            readers=CachedReaders(measured, backend, cache_reads),
+            code_host=code_host,
+            clock=clock,
+            cursor_signer=CursorSigner(secret, identity.store_id),
+            public_url=settings.public_url,
+            openapi=OpenApiDocument(partial(_build_document, settings)),
+        )
+        yield
 
 
 async def _open_dashboard(
@@ -267,10 +273,10 @@ async def _open_dashboard(
     from service.ui.session_places import open_token_sessions
 
     app[DASHBOARD] = Dashboard(
-        secret,
-        clock,
-        SignInLinks(secret, backend, clock),
-        Handlers(
+        secret=secret,
+        clock=clock,
+        links=SignInLinks(secret, backend, clock),
+        handlers=Handlers(
             _READ_HANDLERS,
             {
                 Operation.ADD_QUARANTINE: quarantine_changes.add_decoded_quarantine,
@@ -279,9 +285,9 @@ async def _open_dashboard(
                 ),
             },
         ),
-        settings.public_url,
-        await open_token_sessions(settings, backend, session_folder, clock),
-        PAGE_SECONDS if settings.elasticsearch_url else None,
+        public_url=settings.public_url,
+        token_sessions=await open_token_sessions(settings, backend, session_folder, clock),
+        page_seconds=PAGE_SECONDS if settings.elasticsearch_url else None,
     )
 
 

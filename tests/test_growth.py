@@ -26,7 +26,7 @@ def test_linear_work_is_within_the_bound(prepare: Callable[[int], Callable[[], o
     assert_linear(prepare, 50)
 
 
-def test_quadratic_work_is_not() -> None:
+def test_quadratic_work_is_beyond_the_bound() -> None:
     with pytest.raises(AssertionError, match=r"400 take .* times as long as 50"):
         assert_linear(quadratic, 50)
 

@@ -41,7 +41,7 @@ def test_generated_events_are_valid() -> None:
         assert EVENTS_FROM <= event.key.received_at < EVENTS_TO
 
 
-def test_names_differ() -> None:
+def test_generated_names_of_tests_differ() -> None:
     assert len(set(NAMES)) == len(NAMES)
 
 
@@ -80,7 +80,7 @@ def test_every_glob_matches_something_however_small_the_repository() -> None:
                 assert any(matches(glob, name) for name in names), (operation.name, tests)
 
 
-def test_repositories_add_up() -> None:
+def test_the_tests_of_all_repositories_add_up() -> None:
     size = replace(FULL.store, tests=1_000, identities=12_345)
     found = list(repositories_of(size))
     assert found[0] == (MEASURED, 1_000)

@@ -34,7 +34,7 @@ def test_the_oracle_agrees_with_a_table_of_prefixes(pattern: str, name: str) -> 
     ("pattern", "name"),
     [("*", ""), ("**", "x"), ("a*a", "aa"), ("?", "🧪"), ("*\n*", "a\nb"), ("[a]", "[a]")],
 )
-def test_these_match(pattern: str, name: str) -> None:
+def test_a_pattern_matches_the_whole_name(pattern: str, name: str) -> None:
     assert globs.matches(pattern, name)
 
 
@@ -42,7 +42,7 @@ def test_these_match(pattern: str, name: str) -> None:
     ("pattern", "name"),
     [("a*a", "a"), ("?", ""), ("?", "e\u0301"), ("[a]", "a"), ("a", "A"), ("ab", "abc")],
 )
-def test_these_do_not(pattern: str, name: str) -> None:
+def test_a_pattern_does_not_match_another_name(pattern: str, name: str) -> None:
     assert not globs.matches(pattern, name)
 
 

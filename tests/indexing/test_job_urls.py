@@ -37,5 +37,5 @@ def test_a_page_of_http_is_a_url(url: str) -> None:
         "https://ci.example/" + "x" * URL_MAX_LENGTH,
     ],
 )
-def test_anything_else_is_none(text: str | None) -> None:
+def test_what_is_no_safe_web_address_is_no_job_url(text: str | None) -> None:
     assert read_job_url(text) is None

@@ -30,7 +30,7 @@ def test_a_repository_is_read_and_written_as_it_was_spelled() -> None:
         "",
     ],
 )
-def test_these_are_no_repositories(text: str) -> None:
+def test_what_is_no_name_of_a_repository_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError):
         parse_repository(text)
 

@@ -37,7 +37,7 @@ MOMENTS = st.datetimes(timezones=st.just(UTC))
         ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"),
     ],
 )
-def test_these_are_timestamps(text: str, expected: str) -> None:
+def test_a_timestamp_is_parsed_and_written_in_utc(text: str, expected: str) -> None:
     assert format_timestamp(parse_timestamp(text)) == expected
     assert normalise_timestamp(text) == expected
 
@@ -66,7 +66,7 @@ def test_these_are_timestamps(text: str, expected: str) -> None:
         "1767225600",
     ],
 )
-def test_these_are_not(text: str) -> None:
+def test_what_is_no_timestamp_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError, match="must be"):
         parse_timestamp(text)
 

@@ -18,7 +18,7 @@ def java(without_servers: None) -> Path:
     return find_java()
 
 
-def test_it_is_compiled_once(tmp_path: Path, java: Path) -> None:
+def test_the_launcher_is_compiled_once(tmp_path: Path, java: Path) -> None:
     home = elasticsearch_home()
     jar = compile_launcher(java, home, tmp_path)
     with zipfile.ZipFile(jar) as packed:

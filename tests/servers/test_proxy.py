@@ -56,7 +56,7 @@ async def body(client: aiohttp.ClientSession) -> bytes:
         return await response.read()
 
 
-async def test_it_hands_everything_on(proxy: Proxy, client: aiohttp.ClientSession) -> None:
+async def test_a_proxy_passes_everything_on(proxy: Proxy, client: aiohttp.ClientSession) -> None:
     assert [await body(client) for _ in range(3)] == [BODY] * 3
     assert proxy.accepted == 1
 

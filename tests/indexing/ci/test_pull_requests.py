@@ -72,7 +72,7 @@ def test_an_event_of_another_kind_gives_nothing() -> None:
         '{"a": "\ud800"}',
     ],
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_what_is_neither_a_number_nor_an_event_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError):
         parse_pull_request(text)
 

@@ -68,7 +68,9 @@ EVERY_CASE = [
 
 
 @pytest.mark.parametrize(("name", "metadata", "outcome"), EVERY_CASE)
-def test_the_metadata_decides(name: str, metadata: dict[str, Any], outcome: Outcome) -> None:
+def test_the_metadata_of_an_event_decides_its_outcome(
+    name: str, metadata: dict[str, Any], outcome: Outcome
+) -> None:
     assert decide_outcome(CATALOGUE[name].outcome, metadata) is outcome
 
 

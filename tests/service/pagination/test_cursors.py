@@ -142,7 +142,7 @@ def test_a_forged_cursor_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("added", ["=", "==", "A", "\n", " ", "%3D"])
-def test_nothing_may_be_added(added: str) -> None:
+def test_a_cursor_with_something_added_is_refused(added: str) -> None:
     with pytest.raises(InvalidCursorError):
         read_cursor(SIGNER, LIST, EVENT_KEYS, CURSOR + added)
 

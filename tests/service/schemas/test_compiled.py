@@ -152,13 +152,17 @@ def test_quarantines_are_encoded_as_their_schemas_dump_them(rows: list[Quarantin
 
 
 @given(st.lists(quarantines, max_size=3), st.integers(1, 100))
-def test_quarantines_as_plugins_read_them_too(rows: list[Quarantine], per_page: int) -> None:
+def test_test_states_are_encoded_as_their_schema_dumps_them(
+    rows: list[Quarantine], per_page: int
+) -> None:
     page = Rows(rows, len(rows), per_page)
     assert compile_encoder(TestStatePageAnswer)(page) == dump(TestStatePageAnswer, page)
 
 
 @given(st.lists(detailed_quarantines, max_size=3))
-def test_quarantines_with_details_too(rows: list[DetailedQuarantine]) -> None:
+def test_quarantines_with_details_are_encoded_as_their_schema_dumps_them(
+    rows: list[DetailedQuarantine],
+) -> None:
     page = Rows(rows, len(rows))
     assert compile_encoder(QuarantinesAnswer)(page) == dump(QuarantinesAnswer, page)
 

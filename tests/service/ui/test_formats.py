@@ -90,7 +90,9 @@ def test_the_end_of_a_name_distinguishes_it(name: str, parts: NameParts) -> None
         ({"milliseconds": -53_500}, "in 54\u00a0s"),
     ],
 )
-def test_ages(ago: dict[str, int], shown: str) -> None:
+def test_a_moment_is_shown_by_its_age_and_an_old_one_by_its_date(
+    ago: dict[str, int], shown: str
+) -> None:
     assert show_age(NOON - timedelta(**ago), NOON) == shown
 
 
@@ -115,7 +117,7 @@ def test_ages(ago: dict[str, int], shown: str) -> None:
         (10_260, "2\u00a0h 51\u00a0min"),
     ],
 )
-def test_durations(seconds: float | None, shown: str) -> None:
+def test_a_duration_is_shown_in_a_unit_of_its_size(seconds: float | None, shown: str) -> None:
     assert show_duration(seconds) == shown
 
 

@@ -44,7 +44,9 @@ async def both(reads: list[Read], requests: list[str]) -> tuple[list[Any], list[
     return alone, requests
 
 
-async def test_details(store: ElasticsearchStore, requests: list[str]) -> None:
+async def test_details_of_tests_are_read_in_one_request(
+    store: ElasticsearchStore, requests: list[str]
+) -> None:
     await load_names(store, NAMES)
 
     def read(name: str) -> Read:
@@ -55,7 +57,9 @@ async def test_details(store: ElasticsearchStore, requests: list[str]) -> None:
     assert sent == ["/_mget"]
 
 
-async def test_event_pages(store: ElasticsearchStore, requests: list[str]) -> None:
+async def test_pages_of_events_are_read_in_one_request(
+    store: ElasticsearchStore, requests: list[str]
+) -> None:
     await store.ensure_repository(WIDGETS)
     await store.write_events([make_event(n, after(hours=n)) for n in range(9)])
 
@@ -71,7 +75,9 @@ async def test_event_pages(store: ElasticsearchStore, requests: list[str]) -> No
     assert sent == ["/_msearch"]
 
 
-async def test_searches(store: ElasticsearchStore, requests: list[str]) -> None:
+async def test_searches_are_sent_in_a_request_for_each_kind(
+    store: ElasticsearchStore, requests: list[str]
+) -> None:
     await load_names(store, NAMES)
 
     def read(pattern: str) -> Read:
@@ -84,7 +90,9 @@ async def test_searches(store: ElasticsearchStore, requests: list[str]) -> None:
     assert sent == ["/_msearch", "/_msearch"]
 
 
-async def test_quarantines(store: ElasticsearchStore, requests: list[str]) -> None:
+async def test_lists_of_quarantines_are_read_in_two_requests(
+    store: ElasticsearchStore, requests: list[str]
+) -> None:
     for number, branch in enumerate((None, "main", "release-*")):
         request = QuarantineRequest(f"test {number}", "why", branch)
         await store.add_quarantine(WIDGETS, request, after(seconds=number))

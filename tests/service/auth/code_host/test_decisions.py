@@ -37,7 +37,7 @@ bodies = st.one_of(st.binary(max_size=200), st.just(BODY))
 
 
 @given(status=statuses, sent=headers, body=bodies)
-def test_only_the_repository_itself_opens_it(
+def test_only_the_answer_of_the_repository_itself_opens_it(
     status: int, sent: dict[str, str], body: bytes
 ) -> None:
     found = judge(CodeHostResponse(status, sent, body), WIDGETS, NOON)
@@ -47,7 +47,9 @@ def test_only_the_repository_itself_opens_it(
 
 
 @given(status=statuses, sent=headers, body=bodies, number=st.integers(0, 10**18))
-def test_one_redirect_is_all(status: int, sent: dict[str, str], body: bytes, number: int) -> None:
+def test_a_second_redirect_is_not_followed(
+    status: int, sent: dict[str, str], body: bytes, number: int
+) -> None:
     found = judge(CodeHostResponse(status, sent, body), Moved(number), NOON)
     assert not isinstance(found, Moved)
     assert (found is Finding.READABLE) == (status == 200 and body == BODY and number == 7)

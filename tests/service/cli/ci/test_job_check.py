@@ -22,7 +22,7 @@ from tests.service.front_door import SEARCH, FrontDoor
 SAMPLES = Path(__file__).parents[3] / "samples" / "junit"
 
 
-async def test_nothing_failed(door: FrontDoor, check: JobCheck) -> None:
+async def test_a_job_without_failures_is_not_blocked(door: FrontDoor, check: JobCheck) -> None:
     result = await check(cases=(PASSED,))
     assert result.stdout == "not blocked: no test failed\n"
     reader = await door.new_key()
@@ -31,7 +31,7 @@ async def test_nothing_failed(door: FrontDoor, check: JobCheck) -> None:
     assert found.status == 200
 
 
-async def test_a_failure_blocks(check: JobCheck) -> None:
+async def test_a_failure_blocks_the_job(check: JobCheck) -> None:
     result = await check(cases=(PASSED + OTHER,), code=1)
     assert result.stdout.splitlines() == [
         "1 failed, not quarantined:",
@@ -42,7 +42,9 @@ async def test_a_failure_blocks(check: JobCheck) -> None:
     ]
 
 
-async def test_a_quarantined_failure_does_not(door: FrontDoor, check: JobCheck) -> None:
+async def test_a_quarantined_failure_does_not_block_the_job(
+    door: FrontDoor, check: JobCheck
+) -> None:
     await quarantine(door, "b", "c")
     result = await check(cases=(PASSED + FAILED, OTHER))
     assert result.stdout.splitlines()[-1] == "not blocked: 2 failed tests are quarantined"
@@ -60,7 +62,9 @@ async def test_a_job_does_not_excuse_its_own_failures(check: JobCheck) -> None:
     assert "not blocked: 1 failed test is quarantined" in later.stdout
 
 
-async def test_both_kinds_are_printed_apart(door: FrontDoor, check: JobCheck) -> None:
+async def test_quarantined_and_other_failures_are_printed_apart(
+    door: FrontDoor, check: JobCheck
+) -> None:
     await quarantine(door, "b")
     result = await check(cases=(FAILED + OTHER,), code=1)
     quarantined, blocking = result.stdout.split("\n\n")[:2]
@@ -85,7 +89,7 @@ async def test_a_pull_request_is_judged_by_its_base(
     await check(cases=(FAILED,))
 
 
-async def test_no_result_blocks(check: JobCheck) -> None:
+async def test_a_report_without_results_blocks_the_job(check: JobCheck) -> None:
     result = await check(cases=("",), code=1)
     assert result.stdout == "blocked: no test result was found\n"
 

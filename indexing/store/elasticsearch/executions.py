@@ -73,9 +73,9 @@ async def _write(
     names = {each.test: each.execution.test_name for each in given}
     marker_id = new_marker_id()
     # Runs that differ only by their commits have the same id and are judged together.
-    jobs = frozenset(each.run.id for each in given)
+    runs = frozenset(each.run.id for each in given)
     counted = frozenset((each.run.arrival_id, day_of(each.execution.finished_at)) for each in given)
-    follow_up = FollowUp(runs=jobs, arrivals=counted)
+    follow_up = FollowUp(runs=runs, arrivals=counted)
     marker = partial(
         marker_operation,
         cluster,
@@ -101,7 +101,7 @@ async def _write(
     if len(given) > SMALL_WRITE:
         await cluster.connection.write_priority.give_way()
     await write_markers(cluster, [marker(executions=_mark_executions(given, outcomes))])
-    cluster.written_markers.add(routing, WrittenMarker(marker_id, frozenset(names), jobs, counted))
+    cluster.written_markers.add(routing, WrittenMarker(marker_id, frozenset(names), runs, counted))
     written = sum(outcome is not None and outcome.done for outcome in outcomes)
     unchanged = sum(outcome is None or outcome.conflicts for outcome in outcomes)
     return ExecutionCount(written, unchanged)

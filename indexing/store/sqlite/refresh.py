@@ -258,7 +258,7 @@ class _Refresh:
         before = _UNKNOWN_HEALTH
         if test.judged != NOT_JUDGED:
             before = health_of(test.judged[:_HEALTH_SIZE])
-        judge_test = partial(
+        judge = partial(
             judge_rollups, flaky_detection=test.repository.flaky_detection, before=before
         )
         first = None if recompute else find_first_pass(test, self._final_day)
@@ -272,7 +272,7 @@ class _Refresh:
                 recompute=recompute,
                 final_day=self._final_day,
             )
-            judgement = judge_test(rollups.by_job, rollups.fresh)
+            judgement = judge(rollups.by_job, rollups.fresh)
         self.full_tests += rollups.is_just_full
         store_rollups(self._connection, rollups, self._final_day, self.rows)
         is_judged = bool(rollups.fresh) or recompute
@@ -290,7 +290,7 @@ class _Refresh:
             for each in rollups.identities
         ]
         have_quarantines_changed = self._update_quarantines(
-            test, rollups, judgement, judge_test, recompute=recompute
+            test, rollups, judgement, judge, recompute=recompute
         )
         if self._changes is None:
             return
@@ -328,7 +328,7 @@ class _Refresh:
         test: StoredTest,
         rollups: RollupsOfTest,
         judgement: Judgement,
-        judge_test: Callable[..., Judgement],
+        judge: Callable[..., Judgement],
         *,
         recompute: bool,
     ) -> bool:
@@ -340,7 +340,7 @@ class _Refresh:
         before = _list_quarantines(self._connection, test) if noting else []
         in_force = test.quarantines
         if repository.auto_quarantine:
-            self._apply_rules(test, rollups, judgement, judge_test, recompute=recompute)
+            self._apply_rules(test, rollups, judgement, judge, recompute=recompute)
             in_force = read_in_force(self._connection, test.test)
         new = None if recompute else rollups.unmerged
         update_recovery(self._connection, test.test, in_force, new)
@@ -351,7 +351,7 @@ class _Refresh:
         test: StoredTest,
         rollups: RollupsOfTest,
         judgement: Judgement,
-        judge_test: Callable[..., Judgement],
+        judge: Callable[..., Judgement],
         *,
         recompute: bool,
     ) -> None:
@@ -367,7 +367,7 @@ class _Refresh:
                 past = PastStates(
                     read_on_branch(self._connection, test.test, rollups.branch),
                     by_job,
-                    judge_test,
+                    judge,
                 )
             return past.until(until)
 

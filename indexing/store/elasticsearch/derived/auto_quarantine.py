@@ -51,13 +51,13 @@ _SLOTS_A_PAGE: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class JudgedTest:
-    """A judged test; `evaluate` judges it again by other roll-ups and observations."""
+    """A judged test; `judge` judges it again by other roll-ups and observations."""
 
     test_id: str
     test_name: str
     rollups: RollupsOfTest
     judgement: Judgement
-    evaluate: Callable[[Mapping[Job, Rollup], Sequence[Observation]], Judgement]
+    judge: Callable[[Mapping[Job, Rollup], Sequence[Observation]], Judgement]
 
     @property
     def newest(self) -> datetime | None:
@@ -222,7 +222,7 @@ def _begin(new: NewQuarantine, slot: QuarantineSlot, rules: RuleInputs) -> Recor
 async def _read_past(cluster: Cluster, rules: RuleInputs, test: JudgedTest) -> PastStates:
     read = await observations.read_all(cluster, rules.observed, [test.test_id])
     seen = [each.observation for each in read[test.test_id]]
-    return await asyncio.to_thread(PastStates, seen, test.rollups.rollups, test.evaluate)
+    return await asyncio.to_thread(PastStates, seen, test.rollups.rollups, test.judge)
 
 
 def slots_search(cluster: Cluster, routing: str, tests: Sequence[str]) -> Search:

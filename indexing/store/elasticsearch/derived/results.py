@@ -173,17 +173,17 @@ def judge_test(
 ) -> JudgedTest:
     """Judge a stored test; `removed` are the bounds that may come from removed executions."""
     test = stored.without(removed)
-    evaluate = partial(
+    judge = partial(
         judge_rollups,
         flaky_detection=rules.repository.flaky_detection,
         before=test.bounds_on(rules.repository.default_branch),
     )
     judgement = rollups.judgement
     if judgement is None:
-        judgement = evaluate(rollups.rollups, rollups.fresh)
+        judgement = judge(rollups.rollups, rollups.fresh)
     elif not rules.repository.flaky_detection:
         judgement = replace(judgement, flaky_detection=False)
-    return JudgedTest(test_id, test.test_name, rollups, judgement, evaluate)
+    return JudgedTest(test_id, test.test_name, rollups, judgement, judge)
 
 
 def _derive(

@@ -47,7 +47,6 @@ def update_lasting(
     known = {lasting.commit: lasting for lasting in before}
     after = {} if is_whole else dict(known)
     for commit, verdict in verdicts.items():
-        # Results above `FAILED` are those of flaky verdicts.
         if verdict.results > FAILED or commit in known:
             lasting = _update(known.get(commit), verdict, final_day)
             if lasting is not None:

@@ -1,4 +1,4 @@
-"""Writes roll-ups as JSON and reads them back; equal roll-ups give equal text. Pure."""
+"""Writes roll-ups and recoveries as JSON and reads them back; equal ones give equal text. Pure."""
 
 from __future__ import annotations
 
@@ -83,10 +83,12 @@ def read_rollup(text: bytes) -> Rollup | None:
 
 
 def write_recovery(recovery: Recovery) -> bytes:
+    """Return a recovery as text, which has no version."""
     return orjson.dumps([recovery.has_failed, recovery.has_enough, sorted(recovery.passed)])
 
 
 def read_recovery(text: bytes) -> Recovery:
+    """Parse a text from `write_recovery`."""
     has_failed, has_enough, passed = orjson.loads(text)
     return Recovery(
         has_failed,

@@ -26,7 +26,8 @@ from indexing.timestamps import DAY_MICROSECONDS
 # (pipeline, job)
 Job = tuple[str, str]
 
-# Bits for the results of a verdict. A verdict with several bits, or with `RETRIED`, is flaky.
+# Bits for the results of a verdict. A verdict with several bits, or with `RETRIED`, is flaky: its
+# results are greater than `FAILED`, and those of no other verdict are.
 PASSED: Final = 1
 FAILED: Final = 2
 RETRIED: Final = 4
@@ -89,7 +90,10 @@ class Verdicts(Protocol):
 
 
 class KeptVerdict(NamedTuple):
-    """One verdict, by all of its executions outside infrastructure failures."""
+    """One verdict, by all of its executions outside infrastructure failures.
+
+    `results` has their bits.
+    """
 
     first_at: int
     last_at: int
@@ -195,10 +199,12 @@ def find_newest(rollups: Iterable[Rollup]) -> Rollup:
 
 
 def outcome_of(results: int) -> Outcome:
+    """Return the outcome of a verdict with these bits."""
     return _OUTCOMES.get(results, _FLAKY)
 
 
 def day_of_sequence(day: Verdicts) -> DayOfSequence:
+    """Return the counts of the verdicts that began on that day."""
     # Each judgement of a sequence with a failure does this for all days of the window.
     return _new(DayOfSequence, _verdicts_of(day))
 

@@ -35,6 +35,7 @@ _FEW_DAYS: Final = timedelta(days=7)
 
 
 def document_id(repository: RepositoryName, key: EventKey) -> str:
+    """Return the document id of an event, by its repository, time and id."""
     return derive_event_row_id(repository, to_microseconds(key.received_at), key.id).hex()
 
 

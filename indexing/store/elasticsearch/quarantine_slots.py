@@ -209,6 +209,7 @@ def writing(cluster: Cluster, slot: QuarantineSlot) -> Operation:
 
 
 def slot_of(document: Document) -> QuarantineSlot:
+    """Return the slot in a document."""
     source = document.source
     return QuarantineSlot(
         routing=source["repository_id"],

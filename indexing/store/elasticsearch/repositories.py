@@ -53,6 +53,7 @@ class StoredRepository:
 
 
 def document_id(name: RepositoryName) -> str:
+    """Return the document id of a repository."""
     return document_routed(routing_of(name))
 
 
@@ -235,6 +236,7 @@ def _source_of(
 
 
 def stored_of(document: Document) -> StoredRepository:
+    """Return the content of a repository's document."""
     repository = repository_of(document.source)
     announcement = document.source["announcement"]
     return StoredRepository(
@@ -251,6 +253,7 @@ def stored_of(document: Document) -> StoredRepository:
 
 
 def repository_of(source: Mapping[str, Any]) -> Repository:
+    """Return the settings in a repository's document."""
     return Repository(
         RepositoryName(source["owner"], source["name"]),
         source["default_branch"],

@@ -165,6 +165,7 @@ async def get_test(
 
 
 def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
+    """Return the content of a test as it is in its document; times are in microseconds."""
     health = test.health
     return {
         "repository_id": routing,
@@ -197,6 +198,7 @@ def source_of(test: StoredTest, test_id: str, routing: str) -> dict[str, Any]:
 
 
 def test_of(source: Mapping[str, Any]) -> StoredTest:
+    """Return the content of a test from its document, which an earlier release may have written."""
     return StoredTest(
         source["test_name"],
         source["branch"],

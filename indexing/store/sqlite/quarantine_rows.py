@@ -25,6 +25,7 @@ _KEPT: Final = 4_096
 # A build asks for the list of its own branch, which mostly has the same rows as that of another.
 @lru_cache(_KEPT)
 def quarantine_of(row: tuple[Any, ...]) -> Quarantine:
+    """Return the quarantine in a row with the values of `QUARANTINE_COLUMNS`."""
     quarantine_id, test_name, reason, branch, source, owner, created_at, expires_at, recovered = row
     return Quarantine(
         key=QuarantineKey(from_microseconds(created_at), uuid.UUID(bytes=quarantine_id)),

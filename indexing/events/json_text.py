@@ -34,6 +34,9 @@ _ESCAPES: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _LONG_NUMBER: Final = b"0" * 19
 
+# How many characters of an untrusted text a message repeats.
+_SHOWN_LENGTH: Final = 80
+
 MemberPath = tuple[str | int, ...]
 
 # A JSON string, even an unterminated one, so that no text is scanned twice.
@@ -119,10 +122,11 @@ def in_canonical_order(value: Any) -> Any:
     return value
 
 
-def show(text: str, limit: int = 80) -> str:
+def show(text: str) -> str:
     """Quote, escape and cut untrusted text, so that it is safe in a one-line message."""
-    shown = ascii(text[:limit])
-    return shown if len(text) <= limit else f"{shown} and {len(text) - limit} characters more"
+    shown = ascii(text[:_SHOWN_LENGTH])
+    more = len(text) - _SHOWN_LENGTH
+    return shown if more <= 0 else f"{shown} and {more} characters more"
 
 
 def _check_depth(value: Any) -> None:

@@ -36,6 +36,8 @@ _JSON_PART: Final = re.compile(
 # The width of one verdict in a strip, including the gap after it.
 _STEP: Final = 8
 _STRIP_HEIGHT: Final = 16
+# The newest verdicts of a sequence that the API returns; a strip has room for so many.
+_STRIP_SLOTS: Final = 20
 _SHAPES: Final = {
     "passed": ("pass", "M{x} 10h6v6h-6z"),
     "failed": ("fail", "M{x} 0h6v16h-6z"),
@@ -229,10 +231,10 @@ class Strip:
     label: str
 
 
-def draw_strip(verdicts: Sequence[str], slots: int = 20) -> Strip:
+def draw_strip(verdicts: Sequence[str]) -> Strip:
     """Return the strip of these verdicts, oldest first; the newest is at the right end."""
     paths: dict[str, list[str]] = {}
-    start = max(0, slots - len(verdicts))
+    start = max(0, _STRIP_SLOTS - len(verdicts))
     for at, verdict in enumerate(verdicts):
         name, shape = _SHAPES.get(verdict, _SHAPES["passed"])
         paths.setdefault(name, []).append(shape.format(x=(start + at) * _STEP))
@@ -241,7 +243,7 @@ def draw_strip(verdicts: Sequence[str], slots: int = 20) -> Strip:
     if verdicts:
         number = show_count(len(verdicts), "verdict")
         label = f"{number}: {', '.join(counts)}; newest {verdicts[-1]}"
-    width = max(slots, len(verdicts)) * _STEP - 2
+    width = max(_STRIP_SLOTS, len(verdicts)) * _STEP - 2
     return Strip(
         [(name, "".join(found)) for name, found in paths.items()], width, _STRIP_HEIGHT, label
     )

@@ -220,6 +220,12 @@ def plain(shape: Shape, depth: int = 0) -> Any:
     return shape.choices[0] if shape.kind == "choice" else _PLAIN[shape.kind]
 
 
+def an_event(**members: Any) -> dict[str, Any]:
+    """Return a valid event with these members."""
+    event: dict[str, Any] = plain(event_shape("action.comment"))
+    return {**event, **members}
+
+
 def walk(shape: Shape, value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Any]:
     """Each declared place in a value, as (path, shape); null contains none."""
     if path:

@@ -22,6 +22,7 @@ from indexing.events.parsing import (
 from indexing.names import RepositoryName
 from tests import strategies
 from tests.indexing.events import shapes
+from tests.indexing.events.shapes import an_event
 
 
 def parsed(event: Any) -> ParsedEvent:
@@ -36,11 +37,6 @@ def refusal(line: bytes) -> str:
     with pytest.raises(RefusedEventError) as refused:
         parse_event(line)
     return str(refused.value)
-
-
-def an_event(**members: Any) -> dict[str, Any]:
-    event: dict[str, Any] = shapes.plain(shapes.event_shape("action.comment"))
-    return {**event, **members}
 
 
 def shuffled(value: Any, order: random.Random) -> Any:

@@ -24,6 +24,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Store
 from tests import strategies
 from tests.indexing.events import shapes
+from tests.indexing.events.shapes import an_event
 
 DEMO = RepositoryName("demo", "mergewatch")
 
@@ -31,11 +32,6 @@ DEMO = RepositoryName("demo", "mergewatch")
 def clock() -> datetime:
     """The day after the sample events."""
     return datetime(2026, 11, 4, tzinfo=UTC)
-
-
-def an_event(**members: Any) -> dict[str, Any]:
-    event: dict[str, Any] = shapes.plain(shapes.event_shape("action.comment"))
-    return {**event, **members}
 
 
 def to_lines(rows: Iterable[Any]) -> list[Line]:

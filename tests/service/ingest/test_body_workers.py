@@ -10,19 +10,16 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from indexing.models.keys import Scope
-from service.config.settings import LogFormat, LogLevel, Settings
+from service.config.settings import LogFormat, LogLevel
 from service.ingest.body_workers.pool import WorkerPool
 from service.ingest.body_workers.wire import BATCH_ITEMS
 from service.ingest.body_workers.worker import JobFailedError, WorkerDiedError
 from service.ingest.limiter import LARGE_AT_ONCE, LIMITER, SMALL_BODY_BYTES
 from service.logs import configure_logging
-from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, hold_up
 from tests.service.handlers.sending import NDJSON, make_line
 from tests.service.ingest.body_readers import cut, die, refuse
@@ -38,13 +35,6 @@ async def pool() -> AsyncIterator[WorkerPool]:
     opened = WorkerPool(1, niceness=0)
     yield opened
     await opened.close()
-
-
-@pytest.fixture
-async def open_(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(replace(Settings(data_dir=tmp_path), ingest=True)):
-        opened.key = await opened.new_key(Scope.ADMIN)
-        yield opened
 
 
 async def read(

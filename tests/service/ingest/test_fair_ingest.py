@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -14,7 +12,6 @@ import pytest
 from indexing.ingest.bodies import read_events, read_spans
 from indexing.models.keys import Scope
 from indexing.otlp.requests import PROTOBUF
-from service.config.settings import Settings
 from service.ingest import limiter
 from service.ingest.limiter import (
     LARGE_AT_ONCE,
@@ -26,20 +23,12 @@ from service.ingest.limiter import (
 from service.middleware import fair_queue
 from tests.builders import NOON, WIDGETS
 from tests.growth import Prepare, assert_linear
-from tests.service.conftest import open_door
 from tests.service.front_door import LOGS, FrontDoor, hold_up
 from tests.service.handlers.sending import NDJSON, TRACES, make_line
 from tests.service.processes import TIMEOUT
 from tests.service.wire import Wire
 from tests.spans import make_request, make_span, write
 from tests.waiting import until
-
-
-@pytest.fixture
-async def open_(tmp_path: Path) -> AsyncIterator[FrontDoor]:
-    async for opened in open_door(replace(Settings(data_dir=tmp_path), ingest=True)):
-        opened.key = await opened.new_key(Scope.ADMIN)
-        yield opened
 
 
 def spans(count: int, run: str = "1") -> bytes:

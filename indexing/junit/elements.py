@@ -158,7 +158,7 @@ class CaseCollector:
         elif name in _SUITES:
             suite = self._suites[-1].begin(attributes)
             self._suites.append(suite)
-            self._attempts.enter_suite(is_pytest=suite.inherited.is_pytest)
+            self._enter_suite(suite)
         elif self._depth == 1:
             raise ReportError(
                 f"not a JUnit report: its root is <{_shorten(name)}>, "
@@ -224,9 +224,13 @@ class CaseCollector:
 
     def _end_suite(self, suite: OpenSuite) -> None:
         refused = suite.end()
-        self._attempts.enter_suite(is_pytest=self._suites[-1].inherited.is_pytest)
+        self._enter_suite(self._suites[-1])
         if refused is not None:
             self._attempts.add(refused)
+
+    def _enter_suite(self, suite: OpenSuite) -> None:
+        inherited = suite.inherited
+        self._attempts.enter_suite(is_pytest=inherited.is_pytest, is_testthat=inherited.is_testthat)
 
     def _start_in_case(self, case: _OpenCase, name: str, attributes: Mapping[str, str]) -> None:
         if name == _CASE:

@@ -22,6 +22,19 @@ _TESTCAFE: Final = "TestCafe Tests: "
 _NODE_SUITE: Final = frozenset({"disabled", "errors", "hostname"})
 NODE_CLASS: Final = "test"
 
+# The attributes of a suite of R's testthat, in its order, which no other writer has.
+# https://github.com/r-lib/testthat, R/reporter-junit.R
+_TESTTHAT_SUITE: Final = (
+    "name",
+    "timestamp",
+    "hostname",
+    "tests",
+    "skipped",
+    "failures",
+    "errors",
+    "time",
+)
+
 # How much of a name is kept for the names of all cases in the suite. With more, none is accepted.
 _KEPT_LENGTH: Final = STORED_NAME_MAX_BYTES + 1
 
@@ -45,6 +58,7 @@ class Inherited:
     filepath: str | None = None
     is_testcafe: bool = False
     is_pytest: bool = False
+    is_testthat: bool = False
     # The names of the suites of node:test, from the outermost to the innermost.
     node_suites: str | None = None
 
@@ -72,6 +86,7 @@ class Inherited:
             self.enclose(attributes),
             is_testcafe=name.startswith(_TESTCAFE),
             is_pytest=self.is_pytest or name in PYTEST_SUITES,
+            is_testthat=tuple(attributes) == _TESTTHAT_SUITE,
             node_suites=node_suites,
         )
 

@@ -1,9 +1,10 @@
-"""Several cases of one test in a report of pytest, which pytest-rerunfailures leaves behind."""
+"""Several cases of one test, for the attempts of pytest or the expectations of testthat."""
 
 from __future__ import annotations
 
 import pytest
 
+from indexing.models.executions import MAX_DURATION
 from tests.indexing.junit.reading import read, read_cases
 
 PASSED = '<testcase classname="m" name="t"/>'
@@ -13,6 +14,17 @@ TORN_DOWN = (
     '<testcase classname="m" name="t"><error message="failed on teardown with x"/></testcase>'
 )
 OTHER = '<testcase classname="m" name="u"/>'
+
+# As testthat writes its attributes.
+TESTTHAT = (
+    '<testsuite name="m" timestamp="2026-11-29T17:46:48Z" hostname="ci" tests="3" skipped="0" '
+    'failures="1" errors="0" time="0.3">'
+)
+MET = '<testcase time="0.1" classname="m" name="t"/>'
+NOT_MET = (
+    '<testcase time="0.2" classname="m" name="t"><failure type="failure" message="{}"/></testcase>'
+)
+LEFT = '<testcase time="0" classname="m" name="t"><skipped message="Reason: later"/></testcase>'
 
 
 def read_attempts(cases: str, suite: str = "pytest") -> list[tuple[str, bool]]:
@@ -86,3 +98,34 @@ def test_cases_keep_their_order_whatever_their_conclusions() -> None:
 def test_a_case_that_leaves_the_queue_does_not_hide_a_later_attempt() -> None:
     others = "".join(f'<testcase name="t{number}"/>' for number in range(255))
     assert read_attempts(FAILED + PASSED + others + PASSED) == [("failed", False), ("passed", True)]
+
+
+@pytest.mark.parametrize(
+    ("cases", "conclusion", "duration"),
+    [
+        (MET, "passed", 0.1),
+        (MET + MET, "passed", 0.2),
+        (NOT_MET.format("1 not equal to 2.") + MET + NOT_MET.format("FALSE"), "failed", 0.5),
+        (MET + LEFT, "skipped", 0.1),
+        (NOT_MET.format("1 not equal to 2.") + LEFT, "failed", 0.2),
+        (LEFT + NOT_MET.format("1 not equal to 2."), "failed", 0.2),
+        (MET.replace("0.1", "2e9") * 2, "passed", MAX_DURATION),
+    ],
+)
+def test_the_expectations_of_a_test_of_testthat_are_one_execution(
+    cases: str, conclusion: str, duration: float
+) -> None:
+    before = MET.replace('"t"', '"s"')
+    first, test, last = read_cases(
+        f"<testsuites>{TESTTHAT}{before}{cases}{OTHER}</testsuite></testsuites>"
+    )
+    assert [first.test_name, test.test_name, last.test_name] == ["m.s", "m.t", "m.u"]
+    assert test.conclusion == conclusion
+    assert test.duration == pytest.approx(duration)
+    assert test.failure_message == ("1 not equal to 2." if conclusion == "failed" else None)
+
+
+def test_the_expectations_of_the_last_test_of_a_suite_end_with_it() -> None:
+    suite = f"{TESTTHAT}{MET}{NOT_MET.format('no')}</testsuite>"
+    found = read_cases(f"<testsuites>{suite}{suite}<testsuite>{MET * 2}</testsuite></testsuites>")
+    assert [each.conclusion for each in found] == ["failed", "failed", "passed", "passed"]

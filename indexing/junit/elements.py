@@ -64,6 +64,10 @@ _EXPECTED_TO_FAIL: Final = {
     "type": frozenset({"todo"}),
     "message": frozenset({"test_case tagged with !mayfail"}),
 }
+# Erlang's EUnit skips no test. It writes one that took too long (five seconds, by default) or whose
+# process died as skipped, and ends with an error. It names its tests like this.
+# https://github.com/erlang/otp, lib/eunit/src/eunit_surefire.erl
+_EUNIT_NAME: Final = re.compile(r"[^\s:]+:[0-9]+ \S")
 # PHPUnit up to 9 writes these for risky tests, which it does not count as failed: exit status 0.
 _RISKY: Final = frozenset(
     f"PHPUnit\\Framework\\{name}"
@@ -235,7 +239,7 @@ class CaseCollector:
     def _start_in_case(self, case: _OpenCase, name: str, attributes: Mapping[str, str]) -> None:
         if name == _CASE:
             raise ReportError("a <testcase> stands within a <testcase>", self.line)
-        if name in _FAILURES:
+        if name in _FAILURES or (name in _SKIPPED and _was_cancelled(case, attributes)):
             # WebdriverIO writes an empty `<failure>` before the `<error>` that has the message.
             is_known = case.failure_type is not None or case.failure_message is not None
             if not (is_known or case.may_fail or attributes.get("type") in _RISKY):
@@ -339,6 +343,16 @@ def _skip(case: _OpenCase, attributes: Mapping[str, str]) -> None:
     else:
         case.skipped = True
         case.may_fail = case.may_fail or _says(attributes, _EXPECTED_TO_FAIL)
+
+
+def _was_cancelled(case: _OpenCase, attributes: Mapping[str, str]) -> bool:
+    """Return whether EUnit wrote this `skipped` element, for a test that it could not finish."""
+    name = case.attributes.get("name", "")
+    return (
+        "type" in attributes
+        and "classname" not in case.attributes
+        and _EUNIT_NAME.match(name) is not None
+    )
 
 
 def _needed_retries(case: _OpenCase) -> bool:

@@ -203,3 +203,36 @@ def test_a_test_of_ginkgo_that_passed_in_a_later_attempt_needed_retries() -> Non
 def test_the_name_of_a_test_of_busted_has_no_line(class_name: str, test_name: str) -> None:
     case = f'<testcase classname="{class_name}" name="opens"/>'
     assert read_one(case).test_name == test_name
+
+
+@pytest.mark.parametrize(
+    ("skipped", "failure_type", "message"),
+    [
+        (
+            '<skipped type="timeout">\nin function timer:sleep/1\n</skipped>',
+            "timeout",
+            "in function timer:sleep/1",
+        ),
+        ('<skipped type="timeout"/>', "timeout", None),
+        # The time of its group ended, or its process was killed.
+        ('<skipped type="unknown">\nundefined    </skipped>', "unknown", "undefined"),
+    ],
+)
+def test_a_test_that_eunit_could_not_finish_has_failed(
+    skipped: str, failure_type: str, message: str | None
+) -> None:
+    case = read_one(f'<testcase time="0.000" name="door_tests:0 opens_test">{skipped}</testcase>')
+    assert case.conclusion == "failed"
+    assert (case.failure_type, case.failure_message) == (failure_type, message)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        '<testcase name="door:12 opens"><skipped message="later"/></testcase>',
+        '<testcase classname="door" name="door:12 opens"><skipped type="timeout"/></testcase>',
+        '<testcase name="door.opens"><skipped type="pytest.skip"/></testcase>',
+    ],
+)
+def test_a_skipped_test_of_another_writer_is_no_test_of_eunit(case: str) -> None:
+    assert read_one(case).conclusion == "skipped"

@@ -24,7 +24,7 @@ from indexing.junit.cases import (
     ReportCase,
     ReportError,
 )
-from indexing.junit.messages import MessageBuffer, drop_progress, says_nothing
+from indexing.junit.messages import MessageBuffer, drop_php_name, drop_progress, says_nothing
 from indexing.junit.suites import NODE_CLASS, OpenSuite, find_class_name
 from indexing.junit.values import find_stated, parse_duration
 from indexing.models.executions import FILEPATH_MAX_LENGTH, Conclusion
@@ -262,8 +262,8 @@ class CaseCollector:
     def _end_body(self) -> None:
         if self._message is not None and self._case is not None:
             message = self._message.text()
-            if self._case.failure_message is None:
-                self._case.failure_message = message
+            if message is not None and self._case.failure_message is None:
+                self._case.failure_message = drop_php_name(message, self._case.attributes)
             elif message is not None:
                 self._case.failure_message = drop_progress(message)
         elif self._message is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,6 +41,24 @@ def says_nothing(message: str | None) -> bool:
 def drop_progress(message: str) -> str:
     """Return a message that is the text of a failure without what is no part of the failure."""
     return _GO_PROGRESS.sub("", message)
+
+
+def drop_php_name(message: str, attributes: Mapping[str, str]) -> str:
+    """Return the text of a failure without the name of its test, which PHPUnit and Pest begin with.
+
+    `attributes` are those of the case. Only reports of PHP name the class in `class`, too.
+    """
+    name, class_name = attributes.get("name"), attributes.get("class")
+    if not (name and class_name):
+        return message
+    rest = ""
+    if message.startswith(f"{class_name}::{name}"):
+        # PHPUnit up to 9 writes the values of a data set behind its name.
+        rest = message.removeprefix(f"{class_name}::{name}").partition("\n")[2]
+    elif attributes.get("file", "").endswith(f"::{name}"):
+        # Pest writes nothing between the name and the failure, not even a blank.
+        rest = message.removeprefix(name)
+    return rest.lstrip() or message
 
 
 @dataclass(slots=True)

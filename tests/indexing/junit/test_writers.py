@@ -236,3 +236,23 @@ def test_a_test_that_eunit_could_not_finish_has_failed(
 )
 def test_a_skipped_test_of_another_writer_is_no_test_of_eunit(case: str) -> None:
     assert read_one(case).conclusion == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "text", "message"),
+    [
+        # PHPUnit.
+        ("/t/D.php", "testA", "T\\D::testA\nstuck\n\n/t/D.php:5", "stuck\n\n/t/D.php:5"),
+        ("/t/D.php", "testA with #1", "T\\D::testA with #1 (3, 'b')\nstuck", "stuck"),
+        ("/t/D.php", "testA", "T\\D::testA\n", "T\\D::testA"),
+        # Pest.
+        ("t/D.php::it opens", "it opens", "it opensstuck\nat t/D.php:5", "stuck\nat t/D.php:5"),
+        ("t/D.php", "it opens", "it opens badly", "it opens badly"),
+    ],
+)
+def test_the_message_of_php_does_not_begin_with_the_name_of_the_test(
+    file: str, name: str, text: str, message: str
+) -> None:
+    attributes = f'name="{name}" file="{file}" class="T\\D" classname="T.D"'
+    case = read_one(f'<testcase {attributes}><failure type="x">{text}</failure></testcase>')
+    assert case.failure_message == message

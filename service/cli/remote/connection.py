@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
@@ -19,6 +20,11 @@ T = TypeVar("T")
 
 # The end of the detail if the service has no such test, quarantine or repository.
 _INVISIBLE: Final = "not visible to this key"
+
+# How the service says which value of a repeated parameter is wrong.
+_PLACE: Final = re.compile(r"value ([1-9][0-9]*): ")
+# Of a wrong value that is too long, this much shows which one it is.
+_SHOWN_LENGTH: Final = 60
 
 
 def with_service(work: Callable[[AsyncClient], Awaitable[T]], options: Mapping[str, str]) -> T:
@@ -66,11 +72,32 @@ def _find_option(error: FieldError, options: Mapping[str, str]) -> str:
     return option or options.get(error.field, error.field)
 
 
+def _describe(error: FieldError, options: Mapping[str, str]) -> str:
+    """Name the option, and its wrong value if it was given several times."""
+    option = _find_option(error, options)
+    place = _PLACE.match(error.detail)
+    values = _find_values(option)
+    if place is None or not 1 <= int(place[1]) <= len(values):
+        return f"{option}: {_name_option(error.detail, options)}"
+    value = str(values[int(place[1]) - 1])
+    if len(value) > _SHOWN_LENGTH:
+        value = f"{value[:_SHOWN_LENGTH]}..."
+    return f"{option} '{value}': {error.detail[place.end() :]}"
+
+
+def _find_values(option: str) -> tuple[object, ...]:
+    """Return the values that the user gave for a repeatable option, or argument such as GLOB."""
+    ctx = click.get_current_context()
+    for parameter in ctx.command.params:
+        if option in parameter.opts or option in parameter.human_readable_name:
+            values = ctx.params[parameter.name]
+            return values if isinstance(values, tuple) else ()
+    return ()
+
+
 def _explain(problem: ProblemError, options: Mapping[str, str]) -> click.ClickException:
     if problem.errors:
-        named = (
-            f"{_find_option(e, options)}: {_name_option(e.detail, options)}" for e in problem.errors
-        )
+        named = (_describe(error, options) for error in problem.errors)
         return click.UsageError(visible("; ".join(named)))
     detail = problem.detail or problem.title or f"status {problem.status}"
     if problem.status == 403:

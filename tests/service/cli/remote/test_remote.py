@@ -62,7 +62,7 @@ async def test_a_search_takes_every_filter_and_shows_metrics(run: Run, door: Fro
     lines = await run("tests", "search", *OF_WIDGETS, *by_failures, "--json", "--limit=1")
     assert orjson.loads(lines.stdout)["metrics"]["failed_executions_count"] == 1
     wrong = await run("tests", "search", *OF_WIDGETS, "--file", "*" * 17, code=2)
-    assert "--file: " in wrong.stderr
+    assert f"--file '{'*' * 17}': must" in wrong.stderr
 
 
 async def test_groups_and_figures_are_shown(run: Run, door: FrontDoor) -> None:
@@ -202,16 +202,17 @@ async def test_events_are_followed_and_gone_on_with(run: Run, door: FrontDoor) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("events", *OF_WIDGETS, "--type", "action.unknown"), "--type: value 1: must be one of"),
+        (("events", *OF_WIDGETS, "--type", "a.b"), "--type 'a.b': must be one of"),
+        (("events", *OF_WIDGETS, "--type=action.merge", "--type=a"), "--type 'a': must be one of"),
         (("events", *OF_WIDGETS, "--base-ref", "x" * 256), "--base-ref: must have"),
-        (("events", *OF_WIDGETS, "--follow", "--type=action.merg"), "--type: value 1: must be one"),
+        (("events", *OF_WIDGETS, "--follow", "--type=action.me"), "--type 'action.me': must be"),
         (("events", *OF_WIDGETS, "--follow", "--base-ref", ""), "--base-ref: must have"),
         (("events", *OF_WIDGETS, "--follow", "--outcome=failure"), "--outcome cannot be used"),
         (("events", *OF_WIDGETS, "--after", "x"), "--after is for --follow"),
         (("events", "--repository", "widgets"), "'--repository'"),
-        (("tests", "search", *OF_WIDGETS, "*" * 99), "GLOB: "),
-        (("tests", "search", *OF_WIDGETS, "--job", "x" * 3_000), "--job: value 1: must have"),
-        (("tests", "search", *OF_WIDGETS, "--owner", "@" * 300), "--owner: value 1: must have"),
+        (("tests", "search", *OF_WIDGETS, "a", "*" * 17), f"GLOB '{'*' * 17}': must"),
+        (("tests", "search", *OF_WIDGETS, "--job", "x" * 3_000), f"--job '{'x' * 60}...': must"),
+        (("tests", "search", *OF_WIDGETS, "--owner", "@" * 300), f"--owner '{'@' * 60}...': must"),
         (("tests", "failures", *OF_WIDGETS, "x", "--failure", "y"), "--failure: "),
         ((*ONE_FAILURE, "--branch=main"), "--branch cannot be used with --failure"),
         ((*ONE_FAILURE, "--limit=1"), "--limit cannot be used with --failure"),

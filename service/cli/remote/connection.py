@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
@@ -34,8 +35,11 @@ def with_service(work: Callable[[AsyncClient], Awaitable[T]], options: Mapping[s
 
     Raises:
         click.UsageError: a setting is missing, or the service refuses the value of an option.
-        click.ClickException: the service refuses the request or cannot be reached.
+        click.ClickException: the service refuses the request or cannot be reached, or there is no
+            standard output.
     """
+    if sys.stdout is None:
+        raise click.ClickException("standard output is closed, so nothing can be shown")
     settings = load_settings()
     if settings.url is None or settings.token is None:
         missing = "MERGEWATCH_TOKEN" if settings.url else "MERGEWATCH_URL"

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 
+import click
 import orjson
 import pytest
 
@@ -14,6 +15,7 @@ from indexing.models.executions import Conclusion
 from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from mergewatch.client import transport
+from service.cli import main
 from service.cli.remote import connection, rows
 from service.server.process import bind
 from tests.builders import GADGETS, NOON, WIDGETS, make_event, make_executions, make_run
@@ -244,6 +246,15 @@ async def test_what_the_service_refuses_is_one_clear_line(
     assert "MERGEWATCH_TOKEN is not set" in (await run("events", *OF_WIDGETS, code=2)).stderr
     monkeypatch.delenv("MERGEWATCH_URL")
     assert "MERGEWATCH_URL is not set" in (await run("events", *OF_WIDGETS, code=2)).stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--limit=2"])
+def test_without_standard_output_a_command_says_so(
+    monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(click.ClickException, match="standard output is closed"):
+        main.main(["tests", "search", *OF_WIDGETS, option], standalone_mode=False)
 
 
 async def test_a_service_that_is_away_is_waited_for_and_named(

@@ -6,6 +6,7 @@ SDK reads most of them itself.
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Iterator
@@ -31,7 +32,13 @@ _EXPORTERS: Final = "OTEL_TRACES_EXPORTER"
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 _DEFAULT_PROTOCOL: Final = "http/protobuf"
+_PROPAGATORS: Final = "OTEL_PROPAGATORS"
+_PARENTS: Final = "tracecontext"
+# Baggage is accepted and never read.
+_KNOWN_PROPAGATORS: Final = frozenset((_PARENTS, "baggage", "none"))
 _NAME: Final = "mergewatch"
+
+_log = logging.getLogger(__name__)
 
 
 class TracesError(MergewatchError):
@@ -63,8 +70,19 @@ def open_tracing() -> Tracing:
             provider.add_span_processor(BatchSpanProcessor(found.load()()))
     except (ImportError, ValueError) as error:
         raise TracesError(f"the OTEL_* variables are wrong: {error}") from error
-    propagators = os.environ.get("OTEL_PROPAGATORS", "tracecontext").split(",")
-    return Tracing(provider, takes_parents="tracecontext" in map(str.strip, propagators))
+    return Tracing(provider, takes_parents=_PARENTS in _read_propagators())
+
+
+def _read_propagators() -> frozenset[str]:
+    """Return the known propagators in the variable; by the specification, warn of all others."""
+    given = os.environ.get(_PROPAGATORS, _PARENTS).split(",")
+    names = frozenset(filter(None, (name.strip().lower() for name in given)))
+    if unknown := names - _KNOWN_PROPAGATORS:
+        _log.warning(
+            "unknown propagators are ignored",
+            extra={"variable": _PROPAGATORS, "names": sorted(unknown)},
+        )
+    return names & _KNOWN_PROPAGATORS
 
 
 def _find_exporters() -> Iterator[EntryPoint]:

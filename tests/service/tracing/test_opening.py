@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 import time
@@ -112,7 +113,7 @@ async def test_the_variables_name_and_sample(
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-    monkeypatch.setenv("OTEL_PROPAGATORS", "b3, none")
+    monkeypatch.setenv("OTEL_PROPAGATORS", "none")
     # A compose file sets an omitted variable to an empty text.
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "")
     tracing = open_tracing()
@@ -129,6 +130,33 @@ async def test_the_variables_name_and_sample(
     assert tracing.resource.attributes["service.name"] == "ours"
     await tracing.close()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("propagators", "unknown", "takes_parents"),
+    [
+        ("tracecontex", ["tracecontex"], False),
+        ("b3, baggage, xray", ["b3", "xray"], False),
+        ("b3,TraceContext,", ["b3"], True),
+    ],
+)
+async def test_unknown_propagators_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    propagators: str,
+    unknown: Sequence[str],
+    takes_parents: bool,
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    monkeypatch.setenv("OTEL_PROPAGATORS", propagators)
+    caplog.set_level(logging.WARNING, logger="service.tracing")
+    tracing = open_tracing()
+    await tracing.close()
+    [record] = caplog.records
+    assert record.getMessage() == "unknown propagators are ignored"
+    assert record.__dict__["variable"] == "OTEL_PROPAGATORS"
+    assert record.__dict__["names"] == unknown
+    assert tracing.requests.takes_parents == takes_parents
 
 
 def test_headers_for_the_collector_are_not_logged(

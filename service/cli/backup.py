@@ -15,13 +15,14 @@ import click
 
 from indexing.store import STORE_FILE, ElasticsearchPlace
 from service.cli.output import Meter, progress_meters
+from service.cli.parameters import FILE_PATH
 from service.config.settings import load_settings
 
 _MEBIBYTE: Final = 1024 * 1024
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE_PATH)
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def backup(file: Path, force: bool) -> None:
     """Back up the embedded store to FILE, while the service runs.
@@ -44,7 +45,7 @@ def backup(file: Path, force: bool) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE_PATH)
 @click.option(
     "--force", is_flag=True, help="Replace an existing store; the old one is kept beside it."
 )

@@ -30,6 +30,7 @@ from service.auth.api_keys import make_key, make_key_id
 from service.cli.bulk import find_user
 from service.cli.demo_dates import ExampleEvents, move_reports, read_events
 from service.cli.output import print_count, progress_meters
+from service.cli.parameters import FILE_PATH
 from service.cli.running import with_store
 from service.config.secret import choose_secret
 from service.config.settings import Settings, load_settings
@@ -77,7 +78,7 @@ class ExamplesError(MergewatchError):
 @click.command()
 @click.option(
     "--examples",
-    type=click.Path(path_type=Path),
+    type=FILE_PATH,
     default=lambda: next(filter(Path.is_dir, _FOLDERS), _FOLDERS[0]),
     help="The folder of examples; default: the one shipped with the program.",
 )

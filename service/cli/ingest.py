@@ -16,6 +16,7 @@ from indexing.ingest.sources import Source, SourceError, open_source
 from indexing.store.interface import Store
 from service.cli.junit import junit
 from service.cli.output import RefusalList, finish_ingest, progress_meters
+from service.cli.parameters import NEW_FILE, SOURCE
 from service.cli.removal import undo
 from service.cli.running import with_store
 
@@ -26,10 +27,10 @@ def ingest() -> None:
 
 
 @ingest.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=SOURCE, metavar="FILE...")
 @click.option(
     "--dead-letter",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="Write each refused line to this file, with the reason. The file of an earlier run is"
     " replaced.",
 )

@@ -25,7 +25,7 @@ from indexing.names import RepositoryName
 from indexing.store.interface import Steps
 from service.cli.ci_job import choose_repository, find_ci_job, make_run, option_of
 from service.cli.output import RefusalList, finish_ingest, judging_steps, progress_meters
-from service.cli.parameters import optional_repository_option
+from service.cli.parameters import FILE_PATH, optional_repository_option
 from service.cli.report_options import (
     check_upload_settings,
     make_requests,
@@ -39,11 +39,11 @@ from service.config.settings import Settings, load_settings
 
 
 @click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
+@click.argument("paths", nargs=-1, type=FILE_PATH, metavar="PATH...")
 @optional_repository_option
 @click.option(
     "--manifest",
-    type=click.Path(path_type=Path),
+    type=FILE_PATH,
     help="A CSV file that lists reports and their runs, instead of options.",
 )
 @run_options

@@ -49,6 +49,15 @@ class _Parsed(click.ParamType[T], Generic[T]):
             self.fail(str(error), param, ctx)
 
 
+class _FilePath(click.Path):
+    """A path that is not empty: the empty one, of an unset variable, is the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("must not be empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _parse_moment(text: str) -> datetime:
     """Parse a timestamp, or a date, which means midnight UTC."""
     try:
@@ -95,6 +104,10 @@ def read_event(path: Path) -> str:
     return data.decode()
 
 
+FILE_PATH = _FilePath(path_type=Path)
+# A path, or `-` for standard input. Opening it reports that it cannot be read.
+SOURCE = _FilePath(readable=False, path_type=str)
+NEW_FILE = _FilePath(dir_okay=False, path_type=Path)
 OWNER = _Parsed("owner", check_owner)
 REPOSITORY = _Parsed("owner/repository", parse_repository)
 REPOSITORY_ALONE = _Parsed("repository", check_repository)

@@ -25,7 +25,7 @@ from service.cli.ci.report import print_decision
 from service.cli.ci.sink import CollectingSink, ResultCollector
 from service.cli.ci_job import find_ci_job, make_run
 from service.cli.output import RefusalList, print_count, visible
-from service.cli.parameters import STORED_NAME, optional_repository_option
+from service.cli.parameters import FILE_PATH, STORED_NAME, optional_repository_option
 from service.cli.report_options import (
     check_upload_settings,
     is_without_secret,
@@ -55,7 +55,7 @@ def ci() -> None:
 
 
 @ci.command("junit")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="PATH...")
+@click.argument("paths", nargs=-1, type=FILE_PATH, metavar="PATH...")
 @optional_repository_option
 @click.option(
     "--target-branch",

@@ -14,6 +14,7 @@ import pytest
 from service.cli.commands import COMMANDS, main
 from service.cli.output import confirm
 from tests.service.cli.conftest import Command
+from tests.service.cli.report import REPORT, RUN
 
 # A command that only shows its help does not need them, and they take longest to load.
 HEAVY = ("aiohttp", "marshmallow", "structlog", "lxml", "rich", "indexing.store", "uvloop")
@@ -42,6 +43,28 @@ def test_the_help_of_a_group_lists_each_command_by_a_whole_sentence() -> None:
 def test_an_unknown_command_is_a_usage_error() -> None:
     with pytest.raises(click.UsageError, match="No such command"):
         main.main(["no-such-command"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ingest", "events", ""),
+        ("ingest", "events", "x", "--dead-letter="),
+        ("ingest", "junit", *RUN, ""),
+        ("ingest", "junit", "--repository=acme/widgets", "--manifest="),
+        ("ci", "junit", *RUN, "report.xml", ""),
+        ("index", "backup", ""),
+        ("index", "restore", ""),
+        ("demo", "--examples="),
+    ],
+)
+def test_an_empty_path_is_not_the_current_folder(
+    command: Command, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The text of a variable that is not set.
+    tmp_path.joinpath("report.xml").write_text(REPORT)
+    monkeypatch.chdir(tmp_path)
+    assert "must not be empty" in command(*words, code=2).stderr
 
 
 def test_showing_the_help_loads_no_command() -> None:

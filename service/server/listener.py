@@ -13,6 +13,7 @@ from service.context import LIFECYCLE
 from service.http.raw_response import BatchedWrites
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.server.draining import accept_all, refuse_new_connections
+from service.server.gradual_parsing import ParsingTurns
 from service.server.protocol import Connection
 from service.server.unsent_bodies import UnsentBodies
 
@@ -41,6 +42,7 @@ class Listener(web.BaseSite):
         "_others",
         "_repeated",
         "_socket",
+        "_turns",
         "_unsent_bodies",
     )
 
@@ -62,6 +64,7 @@ class Listener(web.BaseSite):
         self._direct = direct
         self._batched_writes = BatchedWrites()
         self._unsent_bodies = UnsentBodies()
+        self._turns = ParsingTurns()
         self._others: list[asyncio.Server] = []
 
     @property
@@ -125,6 +128,7 @@ class Listener(web.BaseSite):
             self._repeated,
             self._direct,
             loop=loop,
+            turns=self._turns,
             **self._options,
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from aiohttp.http import StreamWriter
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
-from aiohttp.web import BaseRequest, RequestHandler, Response, Server, StreamResponse
+from aiohttp.web import BaseRequest, Response, Server, StreamResponse
 
 from service.context import Lifecycle
 from service.http import problems
@@ -21,6 +21,7 @@ from service.http.targets import MAX_PARSED_BYTES
 from service.http.unparsed import DirectReads, RepeatedRequests
 from service.middleware.errors import add_request_id
 from service.middleware.layer import Handler
+from service.server.gradual_parsing import GradualParsing
 from service.server.unsent_bodies import UnsentBodies
 
 # How long the head of a request may take, from its first byte or from the start of the connection:
@@ -44,7 +45,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Connection(RequestHandler):
+class Connection(GradualParsing):
     """aiohttp's own connection, with problem bodies in place of plain text.
 
     It is aborted when the client takes too long to send a request or to read the response.
@@ -118,23 +119,22 @@ class Connection(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._reading is not None:
+            self._hold_back(data)
+            return
+        if not self._takes_fast_path(data):
+            self._parse_in_turns(data)
+
+    def _parse(self, data: bytes) -> None:
         if self._refused_bytes is not None:
             self._refused_bytes += len(data)
             if self._refused_bytes > REFUSED_MAX_BYTES and self._wire is not None:
                 self._wire.abort()
             return
-        if self._reading is not None:
-            self._hold_back(data)
-            return
-        if not self._takes_fast_path(data):
-            self._parse(data)
-
-    def _parse(self, data: bytes) -> None:
-        """Pass data on to the parser."""
         # A body may end like this, too. But this counts only while the connection waits for a
         # request, when the last data was no part of a body.
         self._is_between = data.endswith(b"\r\n\r\n")
-        super().data_received(data)
+        super()._parse(data)
         waiter = self._waiter
         if waiter is None or waiter.done():
             # A whole head has arrived. But without a waiter, aiohttp may not have begun to wait for
@@ -238,7 +238,7 @@ class Connection(RequestHandler):
             self._wire.resume_reading()
             # Not the fast path: its check of the versions serves all requests that arrive before
             # the next iteration of the event loop, and one may be sent after this callback.
-            self._parse(data)
+            self._parse_in_turns(data)
 
     def _hold_back(self, data: bytes) -> None:
         """Keep what arrives during a direct read."""

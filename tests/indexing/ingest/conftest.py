@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from indexing.store import open_store
 from indexing.store.interface import Store
+from tests.new_stores import open_new_store
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path / "store")
+    opened = await open_new_store(tmp_path / "store")
     yield opened
     await opened.close()
 

@@ -17,7 +17,6 @@ from indexing.models.keys import Scope
 from indexing.models.quarantines import QuarantineRequest
 from indexing.models.tests import HealthStatus
 from indexing.names import RepositoryName
-from indexing.store import open_store
 from indexing.store.interface import Reader, Store
 from service.config.settings import Settings
 from service.metrics import health_gauges, outbox_gauges, store_gauges
@@ -26,6 +25,7 @@ from service.metrics.measured_store import StoreMetrics
 from service.metrics.outbox_gauges import OutboxGauges
 from service.metrics.quarantine_gauges import QuarantineGauges
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run, make_webhook
+from tests.new_stores import open_new_store
 from tests.service.conftest import open_door
 from tests.service.front_door import Answer, FrontDoor, operations
 from tests.service.middleware.scraping import samples
@@ -35,7 +35,7 @@ P, F = Conclusion.PASSED, Conclusion.FAILED
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path)
+    opened = await open_new_store(tmp_path)
     await opened.ensure_repository(WIDGETS)
     await opened.ensure_repository(GADGETS)
     yield opened

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from indexing.store import open_store
 from indexing.store.interface import Store
+from tests.new_stores import open_new_store
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path)
+    opened = await open_new_store(tmp_path)
     yield opened
     await opened.close()

@@ -15,11 +15,11 @@ import pytest
 
 from indexing.models.executions import Conclusion
 from indexing.pruning import ABANDONED_AFTER, PruneRun
-from indexing.store import open_store
 from indexing.store.interface import Store
 from service.server import daily_prune
 from service.server.daily_prune import DailyPrune
 from tests.builders import NOON, WIDGETS, make_executions, make_run
+from tests.new_stores import open_new_store
 from tests.service.front_door import Clock
 from tests.service.processes import TIMEOUT, Start
 
@@ -35,7 +35,7 @@ FAILING = (sys.executable, "-c", "raise SystemExit('no room')")
 @pytest.fixture
 async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
     monkeypatch.setenv("MERGEWATCH_DATA_DIR", str(tmp_path))
-    opened = await open_store(tmp_path)
+    opened = await open_new_store(tmp_path)
     yield opened
     await opened.close()
 

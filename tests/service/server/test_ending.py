@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from indexing.store import open_store
 from service.config.settings import Settings
 from service.middleware.shielded_work import FINISH_SECONDS
 from service.server import process
 from service.server.event_counting import EventCounting
 from service.server.process import Worker, bind
 from service.server.supervisor import STOP_SECONDS
+from tests.new_stores import open_new_store
 from tests.service.processes import TIMEOUT
 
 # What orchestrators give.
@@ -44,7 +44,7 @@ async def test_an_error_that_ends_a_task_is_logged(
         raise ArithmeticError("a mistake")
 
     monkeypatch.setattr(EventCounting, "run", fail)
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     (task,) = process._start_tasks(Settings(data_dir=tmp_path, ui=False), store)
     await asyncio.wait([task])
     await asyncio.sleep(0)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from indexing.errors import StoreUnavailableError
-from indexing.store import open_store
 from indexing.store.sqlite.store import SqliteStore
 from indexing.yielding import GoesOn
 from service.server import event_counting
 from service.server.event_counting import LEASE_FOR, EventCounting
 from tests.builders import WIDGETS, make_event
+from tests.new_stores import open_new_store
 from tests.service.front_door import Clock
 from tests.service.processes import TIMEOUT, Start
 
@@ -32,7 +32,7 @@ async def test_one_process_refreshes_until_its_lease_ends(
         return 1
 
     monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     clock = Clock()
     first, second = (EventCounting(store, clock=clock) for _ in range(2))
     for each in (first, second, first):
@@ -63,7 +63,7 @@ async def test_one_process_refreshes_after_the_clock_was_put_back(
         return 0
 
     monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     clock = Clock()
     first, second = (EventCounting(store, clock=clock) for _ in range(2))
     for looking in (first, second):
@@ -79,7 +79,7 @@ async def test_one_process_refreshes_after_the_clock_was_put_back(
 async def test_frequent_refreshes_rarely_write_the_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     hold, held = store.hold_lease, list[datetime]()
 
     async def noting(name: str, owner: str, now: datetime, until: datetime) -> bool:
@@ -107,7 +107,7 @@ async def test_another_process_takes_over_when_one_ends(
         raise StoreUnavailableError("later")
 
     monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     for _ in range(2):
         running = asyncio.create_task(EventCounting(store, clock=Clock()).run())
         await asyncio.wait_for(asked.get(), TIMEOUT)
@@ -128,7 +128,7 @@ async def test_a_process_goes_on_after_an_unexpected_error(
         raise ArithmeticError("a mistake")
 
     monkeypatch.setattr(SqliteStore, "refresh_event_counts", refresh)
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     running = asyncio.create_task(EventCounting(store, clock=Clock()).run())
     async with asyncio.timeout(TIMEOUT):
         for _ in range(2):
@@ -145,7 +145,7 @@ async def test_a_long_refresh_keeps_its_lease_and_ends_once_it_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     first, second = (EventCounting(store, clock=clock) for _ in range(2))
     answers: list[bool] = []
     began = 0
@@ -174,7 +174,7 @@ async def test_a_long_refresh_keeps_its_lease_and_ends_once_it_is_lost(
 async def test_a_service_over_the_embedded_store_prepares_days(
     tmp_path: Path, start: Start
 ) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     await store.write_events([make_event(number, pull_request=7) for number in range(300)])
     await store.close()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from indexing.store import open_store
 from tests.builders import after
+from tests.new_stores import open_new_store
 from tests.service.notifications.receivers import receiving
 from tests.service.notifications.scripted import add_webhook, break_tests
 from tests.service.processes import TIMEOUT, Start
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 async def test_workers_send_each_notification_once(start: Start, tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     arrived = asyncio.Event()
     async with receiving() as receiver:
         receiver.on_message = arrived.set

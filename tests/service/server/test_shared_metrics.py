@@ -13,12 +13,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexing.models.keys import Scope
-from indexing.store import open_store
 from service.auth.api_keys import make_key
 from service.server.shared_folder import NoFolderError, shared_folder
 from service.server.shared_metrics import SPACE, drop_gauges, make_files
 from tests.builders import NOON, WIDGETS
 from tests.full_disk import limit_of_files
+from tests.new_stores import open_new_store
 from tests.service.front_door import operations
 from tests.service.processes import TIMEOUT, Service, Start, port_of
 
@@ -88,7 +88,7 @@ class Workers:
 
 @pytest.fixture
 async def key(tmp_path: Path) -> str:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     text, record = make_key(
         key_id="k", name="k", scope=Scope.READ, owner="acme", repository=None, created_at=NOON

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from indexing.models.quarantines import QuarantineRequest
-from indexing.store import open_store
 from indexing.store.sqlite import maintenance, notices, quarantines
 from tests.builders import NOON, WIDGETS, after
 from tests.contracts.quarantining import add, load
 from tests.indexing.store.sqlite.steps import count_steps
+from tests.new_stores import open_new_store
 from tests.service.notifications.scripted import add_webhook
 
 
@@ -21,7 +21,7 @@ async def test_a_new_quarantine_takes_a_row_for_each_verdict(tmp_path: Path) -> 
     rows = {}
     for repeated in (1, 20):
         folder = tmp_path / str(repeated)
-        store = await open_store(folder)
+        store = await open_new_store(folder)
         await store.ensure_repository(WIDGETS)
         for number in range(repeated):
             for commit in range(10):
@@ -42,7 +42,7 @@ async def test_a_new_quarantine_takes_a_row_for_each_verdict(tmp_path: Path) -> 
 
 
 async def test_a_new_reason_reads_no_executions(tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     await add(store)
     await load(store, "P" * 10, at=1)
@@ -62,7 +62,7 @@ async def test_a_step_of_notices_reads_only_the_quarantines_that_it_notifies_of(
     tmp_path: Path,
 ) -> None:
     """There may be thousands that expire at the same moment, or that were short from the start."""
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await add_webhook(store)
     for number in range(40):
         for what, began in (("long", NOON), ("short", after(days=1))):
@@ -90,7 +90,7 @@ async def test_retention_reads_no_quarantines_of_other_tests(tmp_path: Path) -> 
     costs = []
     for count in (1, 300):
         folder = tmp_path / str(count)
-        store = await open_store(folder)
+        store = await open_new_store(folder)
         await store.ensure_repository(WIDGETS)
         for number in range(count):
             request = QuarantineRequest(f"other {number}", "flaps")

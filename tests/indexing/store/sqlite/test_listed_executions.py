@@ -13,9 +13,9 @@ from indexing.identifiers import derive_test_id
 from indexing.models.executions import Conclusion
 from indexing.models.listed_executions import ExecutionQuery
 from indexing.models.paging import Anchor
-from indexing.store import open_store
 from indexing.store.sqlite import listed_executions
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.new_stores import open_new_store
 
 QUERY = ExecutionQuery(
     WIDGETS, derive_test_id(WIDGETS, "hinge"), NOON - timedelta(days=1), NOON + timedelta(days=1)
@@ -23,7 +23,7 @@ QUERY = ExecutionQuery(
 
 
 async def load_jobs(folder: Path, jobs: int) -> None:
-    store = await open_store(folder)
+    store = await open_new_store(folder)
     await store.ensure_repository(WIDGETS)
     runs = {make_run(str(job), job=f"job-{job}"): after(seconds=job) for job in range(jobs)}
     await store.write_results(

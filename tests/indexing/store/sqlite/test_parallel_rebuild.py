@@ -31,6 +31,7 @@ from indexing.store.sqlite.refresh import compute_changed_rows, write_computed
 from indexing.store.sqlite.refreshed_rows import RefreshedRows
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
 from tests.indexing.store.sqlite.derived_data import dump
+from tests.new_stores import open_new_store
 
 FILE = "mergewatch.db"
 PASSED, FAILED = Conclusion.PASSED, Conclusion.FAILED
@@ -59,7 +60,7 @@ def many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _fill(folder: Path) -> None:
     """Store tests that pass, break and flake, and quarantines of both kinds."""
-    store = await open_store(folder)
+    store = await open_new_store(folder)
     await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=True), NOON)
     for day in range(DAYS):
         await load(store, day)

@@ -8,16 +8,16 @@ from pathlib import Path
 from indexing.models.executions import Conclusion
 from indexing.models.paging import Anchor
 from indexing.models.quarantines import QuarantineQuery, QuarantineRequest
-from indexing.store import open_store
 from indexing.store.sqlite import maintenance
 from indexing.store.sqlite.connections import Connections
 from tests.builders import NOON, WIDGETS, after, make_executions, make_run
+from tests.new_stores import open_new_store
 
 PASSED = Conclusion.PASSED
 
 
 async def test_an_upload_during_a_prune_leaves_a_recovered_test_recovered(tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     await store.add_quarantine(WIDGETS, QuarantineRequest("t", "flaky"), NOON)
     for number in range(12):

@@ -15,13 +15,14 @@ from indexing.store.sqlite.refresh import refresh_some
 from tests.builders import NOON, WIDGETS
 from tests.indexing.store.sqlite.derived_data import dump
 from tests.load_steps import FAILED, PASSED, Report, load
+from tests.new_stores import open_new_store
 
 FILE = "mergewatch.db"
 DAYS = 5
 
 
 async def fill(folder: Path) -> None:
-    store = await open_store(folder)
+    store = await open_new_store(folder)
     await store.ensure_repository(WIDGETS)
     for day in range(DAYS):
         conclusion = FAILED if day == 2 else PASSED

@@ -25,6 +25,7 @@ from indexing.store.sqlite.stored_tests import StoredTest
 from tests.builders import GADGETS, NOON, WIDGETS, after, make_executions, make_run
 from tests.indexing.store.sqlite.derived_data import dump
 from tests.indexing.store.sqlite.steps import count_steps
+from tests.new_stores import open_new_store
 
 PASSED, FAILED, SKIPPED = Conclusion.PASSED, Conclusion.FAILED, Conclusion.SKIPPED
 
@@ -47,7 +48,7 @@ def test_new_and_known_tests_are_read_together(tmp_path: Path) -> None:
 
 
 async def test_any_number_of_new_executions_of_several_tests_is_merged(tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     for number in range(90):
         run = make_run(str(number), commit=f"c{number}")
@@ -68,7 +69,7 @@ async def test_any_number_of_new_executions_of_several_tests_is_merged(tmp_path:
 async def test_new_tests_are_stored_like_recomputed_ones(
     tmp_path: Path, branch: str, results: list[Conclusion]
 ) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     for number, conclusion in enumerate(results):
         run = make_run(str(number), branch=branch, commit=f"c{number}")
@@ -133,7 +134,7 @@ async def load_everywhere(store: Store, number: int) -> None:
 async def test_a_test_whose_derived_data_are_damaged_is_computed_again(
     tmp_path: Path, damage: str
 ) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await load_everywhere(store, 0)
     await store.refresh_tests(NOON)
     await load_everywhere(store, 1)
@@ -167,7 +168,7 @@ def fail_for(monkeypatch: pytest.MonkeyPatch, *tests: str) -> None:
 async def test_a_test_that_cannot_be_judged_stops_no_other_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await load_everywhere(store, 0)
     await store.refresh_tests(NOON)
     expected = dump(tmp_path)
@@ -197,7 +198,7 @@ async def test_a_refresh_fails_if_no_test_can_be_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refreshing, "_MOST_LEFT_OUT", 3)
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await load_everywhere(store, 0)
     with monkeypatch.context() as patch:
         fail_for(patch)
@@ -208,7 +209,7 @@ async def test_a_refresh_fails_if_no_test_can_be_judged(
 
 
 async def test_a_load_judges_no_tests_that_a_rebuild_is_to_judge(tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     for number in range(2):
         await load_everywhere(store, number)
     await store.refresh_tests(NOON)

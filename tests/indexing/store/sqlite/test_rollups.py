@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from indexing.identifiers import derive_test_id
 from indexing.models.repositories import RepositoryChange
-from indexing.store import open_store
 from indexing.store.interface import Store
 from indexing.store.sqlite import maintenance
 from indexing.store.sqlite.connections import connect
@@ -26,6 +25,8 @@ from indexing.store.sqlite.store import SqliteStore
 from tests.builders import NOON, WIDGETS, after, load_names, make_executions, make_run
 from tests.indexing.store.sqlite.derived_data import dump
 from tests.load_steps import CHANGES, FAILED, HISTORIES, PASSED, Change, Report, change, load, split
+from tests.new_stores import open_new_store
+from tests.servers.folder import memory
 
 LATER = after(days=1)
 
@@ -66,8 +67,8 @@ async def test_what_is_merged_equals_a_full_recomputation(
 ) -> None:
     if by_time:
         reports = sorted(reports, key=lambda report: report.hours)
-    with TemporaryDirectory() as folder:
-        store = await open_store(Path(folder))
+    with TemporaryDirectory(dir=memory()) as folder:
+        store = await open_new_store(Path(folder))
         await run_steps(store, split(reports, changes), order)
         merged = dump(Path(folder))
         await store.rebuild(LATER)
@@ -85,8 +86,8 @@ async def test_any_order_and_any_split_end_in_the_same_state(
     for shuffled in (False, True):
         if shuffled:
             reports = order.sample(reports, len(reports))
-        with TemporaryDirectory() as folder:
-            store = await open_store(Path(folder))
+        with TemporaryDirectory(dir=memory()) as folder:
+            store = await open_new_store(Path(folder))
             await run_steps(store, list(reports), order if shuffled else None)
             await store.close()
             found.append(dump(Path(folder)))
@@ -94,7 +95,7 @@ async def test_any_order_and_any_split_end_in_the_same_state(
 
 
 async def test_a_rerun_of_a_commit_that_is_no_longer_kept_is_seen(tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     for number in range(30):
         await load(store, WIDGETS, Report(-30 + number, f"c{number}", PASSED), number=0)
@@ -111,7 +112,7 @@ async def test_a_rerun_of_a_commit_that_is_no_longer_kept_is_seen(tmp_path: Path
 
 async def test_a_load_reads_no_history(tmp_path: Path) -> None:
     """Counted in steps of the virtual machine of SQLite: the machine need not be calm."""
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     await store.close()
     steps = []
@@ -139,7 +140,7 @@ async def test_a_load_reads_no_history(tmp_path: Path) -> None:
 async def test_daily_rows_outlive_executions_until_their_own_retention(
     tmp_path: Path, quarantined: bool
 ) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.set_repository(WIDGETS, RepositoryChange(auto_quarantine=quarantined), NOON)
     for day in range(10):
         conclusion = FAILED if day == 3 else PASSED
@@ -162,7 +163,7 @@ async def test_daily_rows_outlive_executions_until_their_own_retention(
 
 
 async def test_daily_rows_of_another_default_branch_go(tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     for branch, conclusion in (("main", PASSED), ("next", FAILED)):
         report = Report(0, "c", conclusion, branch=branch)
         await store.ensure_repository(WIDGETS)
@@ -181,7 +182,7 @@ async def test_daily_rows_of_another_default_branch_go(tmp_path: Path) -> None:
 async def test_the_history_of_what_an_earlier_release_pruned_ends_with_its_branch(
     tmp_path: Path,
 ) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     for number in range(3):
         report = Report(-24 * 40 + number, f"c{number}", FAILED)
@@ -199,7 +200,7 @@ async def test_the_history_of_what_an_earlier_release_pruned_ends_with_its_branc
 
 
 async def test_an_upgraded_store_knows_which_flaky_verdicts_go_on(tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     for hours, conclusion in ((-96, FAILED), (-72, PASSED)):
         await load(store, WIDGETS, Report(hours, "c", conclusion), number=0)
@@ -226,7 +227,7 @@ async def test_old_results_that_arrive_during_a_prune_are_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: object
 ) -> None:
     """A test keeps its first and last failure when retention removes its executions."""
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await load_names(store, ["t"])
     run = make_run("old", commit="old")
     old = make_executions(run, [("t", FAILED)], after(days=-200))
@@ -250,7 +251,7 @@ async def test_old_results_that_arrive_during_a_prune_are_judged(
 
 
 async def test_the_detail_of_a_forgotten_test_leaves_nothing(tmp_path: Path) -> None:
-    store = await open_store(tmp_path)
+    store = await open_new_store(tmp_path)
     await store.ensure_repository(WIDGETS)
     await load(store, WIDGETS, Report(0, "c", PASSED), number=0)
     await store.refresh_tests(NOON)

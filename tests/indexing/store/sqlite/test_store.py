@@ -37,6 +37,7 @@ from indexing.store.sqlite.search.plan import upper_bound
 from indexing.store.sqlite.search.strategy import search_candidates, search_in_order
 from indexing.store.sqlite.slow_read import ReadInterruptedError
 from tests.builders import NOON, WIDGETS, load_names
+from tests.new_stores import open_new_store
 from tests.waiting import until
 
 CHARACTERS = "ab[]\\{}^%_\"'é\u0301🧪\ufffd\ufffe\uffff"
@@ -52,7 +53,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path)
+    opened = await open_new_store(tmp_path)
     yield opened
     await opened.close()
 

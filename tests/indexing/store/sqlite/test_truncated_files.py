@@ -15,6 +15,7 @@ from indexing.models.groups import Grouping
 from indexing.store import open_store
 from indexing.store.interface import Store
 from tests.builders import GADGETS, WIDGETS, load_names
+from tests.new_stores import open_new_store
 
 FILE = "mergewatch.db"
 # All cuts inside the last pages, and some that remove whole pages.
@@ -35,7 +36,7 @@ def require_named(error: StoreError) -> None:
 async def origin(tmp_path: Path) -> tuple[Path, list[models.TestGroup]]:
     """A folder with a store, and its groups."""
     folder = tmp_path / "origin"
-    store = await open_store(folder)
+    store = await open_new_store(folder)
     # With 150 tests, the last page of the file contains some of them.
     await load_names(store, [f"tests/part_{n % 7}/test_{n}.py" for n in range(150)])
     groups = await group(store)

@@ -11,11 +11,11 @@ import pytest
 
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
-from indexing.store import open_store
 from indexing.store.interface import Store
 from indexing.store.sqlite.connections import Connections
 from indexing.store.sqlite.search.name_rebuild import NameRebuild
 from tests.builders import FOREIGN, NOON, WIDGETS, load_names
+from tests.new_stores import open_new_store
 
 FILE = "mergewatch.db"
 NAMES = [f"suite_{number // 100}::test_{number}" for number in range(450)]
@@ -24,7 +24,7 @@ INDEXES = ("test_trigrams", "test_bigrams")
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path)
+    opened = await open_new_store(tmp_path)
     await load_names(opened, NAMES[:300])
     await load_names(opened, NAMES[300:], repository=FOREIGN)
     yield opened

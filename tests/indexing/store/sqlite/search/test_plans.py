@@ -18,7 +18,6 @@ from indexing.identifiers import derive_test_id
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestIdentity as Row
 from indexing.models.tests import TestQuery
-from indexing.store import open_store
 from indexing.store.sqlite.search.rows import add_functions
 from indexing.store.sqlite.search.strategy import (
     count_in_order,
@@ -29,6 +28,7 @@ from indexing.store.sqlite.search.strategy import (
 )
 from tests.builders import FOREIGN, WIDGETS, load_names
 from tests.indexing.store.sqlite.steps import count_steps
+from tests.new_stores import open_new_store
 
 # One, two, three and four bytes of UTF-8, and what SQLite's GLOB takes for one character.
 ALPHABET = 'ab_"é日🧪\ufffd\ufffe'
@@ -68,7 +68,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 
 
 async def _fill(folder: Path) -> None:
-    store = await open_store(folder)
+    store = await open_new_store(folder)
     await load_names(store, NAMES[:100], repository=FOREIGN)
     await load_names(store, NAMES)
     await load_names(store, [*NAMES[100:], *COMMON, "one qz", "x" * 20], repository=FOREIGN)

@@ -13,14 +13,14 @@ from indexing.models.paging import Anchor
 from indexing.models.tests import TestIdentity as Row
 from indexing.models.tests import TestQuery, TestSort
 from indexing.names import RepositoryName
-from indexing.store import open_store
 from indexing.store.interface import Store
 from tests.builders import GADGETS, NOON, WIDGETS, after, load_names, make_executions, make_run
+from tests.new_stores import open_new_store
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_store(tmp_path)
+    opened = await open_new_store(tmp_path)
     yield opened
     await opened.close()
 

@@ -53,7 +53,12 @@ from service.handlers import (
 from service.handlers.code_owners import OWNER_SLOTS
 from service.handlers.event_stream import ARRIVALS, EVENT_STREAMS
 from service.handlers.parameters import without_parameters
-from service.handlers.row_stream import MAX_STREAMS, MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS
+from service.handlers.row_stream import (
+    MAX_STREAMS,
+    MAX_STREAMS_PER_PRINCIPAL,
+    ROW_STREAMS,
+    ROW_TURNS,
+)
 from service.http.operations import Operation
 from service.http.route import Route
 from service.ingest.limiter import LIMITER, RequestBodyLimiter
@@ -141,6 +146,7 @@ def create_app(
     app[ADMISSION_CONTROL] = AdmissionControl()
     app[OWNER_SLOTS] = FairSemaphore(1)
     app[ROW_STREAMS] = StreamLimit(MAX_STREAMS_PER_PRINCIPAL, MAX_STREAMS)
+    app[ROW_TURNS] = FairSemaphore(1)
     app[EVENT_STREAMS] = StreamLimit(
         event_stream.MAX_STREAMS_PER_PRINCIPAL, event_stream.MAX_STREAMS
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
+from indexing.fairness import FairSemaphore
 from indexing.models.paging import Anchor, HasKey, Page
 from service.context import PRINCIPAL, REPOSITORY, find_access_check
 from service.http import problems
@@ -35,6 +37,9 @@ MAX_STREAMS_PER_PRINCIPAL: Final = 4
 MAX_STREAMS: Final = 32
 
 ROW_STREAMS: Final = web.AppKey("row_streams", StreamLimit)
+# Streams take turns at writing rows: one piece in an iteration of the event loop, however many
+# there are. An event of a megabyte takes some milliseconds.
+ROW_TURNS: Final = web.AppKey("row_turns", FairSemaphore)
 
 
 Read = Callable[[Anchor[Any], int], Awaitable[Page[R]]]
@@ -59,7 +64,8 @@ async def stream_rows(
     if query.parameters[CURSOR_FIELD] is not None:
         detail = f"cannot be used with {media_type}, which begins with the first row"
         raise problems.invalid([FieldError("query", CURSOR_FIELD, detail)])
-    release = request.app[ROW_STREAMS].acquire(request[PRINCIPAL].name, request[REPOSITORY].owner)
+    principal = request[PRINCIPAL].name
+    release = request.app[ROW_STREAMS].acquire(principal, request[REPOSITORY].owner)
     try:
         # Before the response begins, a failed read is still reported as a problem.
         first = await read(Anchor(), ROWS_AT_ONCE)
@@ -69,22 +75,36 @@ async def stream_rows(
     headers = headers_of(ignored=query.ignored, negotiated=True)
     headers["Content-Type"] = CONTENT_TYPES[media_type]
     access = LastingAccess(partial(find_access_check(request, operation).run, request))
-    return StreamedResponse(headers, _write(read, rows, first, media_type, access), release)
+    turn = partial(request.app[ROW_TURNS].slot, principal)
+    return StreamedResponse(headers, _write(read, rows, first, media_type, access, turn), release)
 
 
 async def _write(
-    read: Read[R], rows: RowFormat[R], page: Page[R], media_type: str, access: LastingAccess
+    read: Read[R],
+    rows: RowFormat[R],
+    page: Page[R],
+    media_type: str,
+    access: LastingAccess,
+    turn: Callable[[], AbstractAsyncContextManager[None]],
 ) -> AsyncGenerator[bytes, None]:
     written = rows.begin(media_type)
     while True:
-        written += rows.write(media_type, page.rows)
-        for start in range(0, len(written), PIECE_BYTES):
-            if not await access.lasts():
-                raise BrokenStreamError("access has ended")
-            yield written[start : start + PIECE_BYTES]
+        at = 0
+        while at < len(page.rows):
+            async with turn():
+                while at < len(page.rows) and len(written) < PIECE_BYTES:
+                    written += rows.write(media_type, page.rows[at])
+                    at += 1
+                # The next turn begins in another iteration.
+                await asyncio.sleep(0)
+            for start in range(0, len(written), PIECE_BYTES):
+                if not await access.lasts():
+                    raise BrokenStreamError("access has ended")
+                yield written[start : start + PIECE_BYTES]
+            written = b""
+        if written:
+            # The header of a list without rows.
+            yield written
         if not page.has_next:
             return
-        # A read may return without yielding to the event loop.
-        await asyncio.sleep(0)
         page = await read(Anchor(page.rows[-1].key), ROWS_AT_ONCE)
-        written = b""

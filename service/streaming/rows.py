@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -23,6 +22,9 @@ CONTENT_TYPES: Final = {NDJSON: NDJSON, CSV: f"{CSV}; charset=utf-8; header=pres
 # https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _DEFUSED: Final = "'"
+
+# RFC 4180: a cell with one of these is quoted.
+_QUOTED: Final = re.compile(r'[",\r\n]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +49,29 @@ class RowFormat(Generic[R]):
 
     def begin(self, media_type: str) -> bytes:
         """Return what comes before the first row."""
-        return write_csv([self.columns]) if media_type == CSV else b""
+        return write_csv(self.columns) if media_type == CSV else b""
 
-    def write(self, media_type: str, rows: Sequence[R]) -> bytes:
-        """Return the lines of some rows."""
+    def write(self, media_type: str, row: R) -> bytes:
+        """Return the line of a row."""
         if media_type == CSV:
-            return write_csv([self.cells_of(row) for row in rows])
-        return b"".join([self.json_of(row) + b"\n" for row in rows])
+            return write_csv(self.cells_of(row))
+        return self.json_of(row) + b"\n"
 
 
-def write_csv(rows: Sequence[Sequence[Cell]]) -> bytes:
-    """Return lines of CSV (RFC 4180). An apostrophe precedes text that a spreadsheet would run."""
-    written = io.StringIO()
-    csv.writer(written).writerows([_write_cell(cell) for cell in row] for row in rows)
-    return written.getvalue().encode()
+def write_csv(cells: Sequence[Cell]) -> bytes:
+    """Return a line of CSV (RFC 4180). An apostrophe precedes text that a spreadsheet would run.
+
+    A cell may have a megabyte: the writer of the standard library takes twenty times as long.
+    """
+    return (",".join(map(_write_cell, cells)) + "\r\n").encode()
 
 
-def _write_cell(cell: Cell) -> Cell:
+def _write_cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    if isinstance(cell, str) and cell.startswith(_FORMULA):
-        return _DEFUSED + cell
-    return cell
+    if not isinstance(cell, str):
+        return str(cell)
+    text = _DEFUSED + cell if cell.startswith(_FORMULA) else cell
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text

@@ -15,8 +15,14 @@ import pytest
 
 from indexing.errors import StoreUnavailableError
 from indexing.models.events import Outcome
-from service.handlers.row_stream import MAX_STREAMS_PER_PRINCIPAL, ROW_STREAMS, ROWS_AT_ONCE
+from service.handlers.row_stream import (
+    MAX_STREAMS_PER_PRINCIPAL,
+    PIECE_BYTES,
+    ROW_STREAMS,
+    ROWS_AT_ONCE,
+)
 from service.streaming import lasting_access
+from service.streaming.rows import RowFormat
 from tests.builders import NOON, after, load_names, make_event
 from tests.service.front_door import LOGS, SEARCH, FrontDoor
 from tests.waiting import until
@@ -289,6 +295,37 @@ async def test_a_client_that_goes_away_leaves_no_stream_open(
     # The same iteration of the event loop that cancels the read releases the stream.
     assert (await door.get(LOGS)).status == 200
     assert door.app[ROW_STREAMS].open == 0
+
+
+@pytest.mark.parametrize("media_type", [NDJSON, CSV])
+async def test_an_iteration_of_the_event_loop_writes_few_rows_for_all_streams(
+    door: FrontDoor, monkeypatch: pytest.MonkeyPatch, media_type: str
+) -> None:
+    for number in range(COUNT, COUNT + 20):
+        message = "x" * PIECE_BYTES
+        event = make_event(number, after(minutes=30), metadata={"message": message})
+        await door.store.write_events([event])
+    write, now, most = RowFormat.write, 0, 0
+
+    def begin_iteration() -> None:
+        nonlocal now
+        now = 0
+
+    def note(rows: RowFormat[Any], media_type: str, row: Any) -> bytes:
+        nonlocal now, most
+        if not now:
+            # Before anything is written in the next iteration.
+            asyncio.get_running_loop().call_soon(begin_iteration)
+        written = write(rows, media_type, row)
+        now += len(written)
+        most = max(most, now)
+        return written
+
+    monkeypatch.setattr(RowFormat, "write", note)
+    streams = [door.get(LOGS, Accept=media_type) for _ in range(MAX_STREAMS_PER_PRINCIPAL)]
+    assert {each.status for each in await asyncio.gather(*streams)} == {200}
+    # A piece, and a row that exceeds it.
+    assert PIECE_BYTES < most < 3 * PIECE_BYTES
 
 
 async def test_memory_stays_flat(door: FrontDoor) -> None:

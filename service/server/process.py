@@ -6,11 +6,12 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import select
 import socket
 import sys
 from collections.abc import Collection
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -92,6 +93,7 @@ def serve(settings: Settings) -> None:
         StoreError: the store cannot be opened.
     """
     _tune_interpreter()
+    _raise_descriptor_limit()
     if wants_traces(os.environ):
         _configure_traced_logging(settings)
     else:
@@ -246,9 +248,23 @@ def _tune_interpreter() -> None:
     gc.enable()
 
 
+def _raise_descriptor_limit() -> None:
+    """Open as many files as the system lets this process have: each connection is one.
+
+    The limit at first is often 1,024, for the sake of programs that use `select`. One credential
+    could use that up with streams, and idle connections without any credential.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems state a limit that they do not accept.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _is_readable(descriptor: int) -> bool:
     """Whether the descriptor has data, or has no writer any more."""
-    return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _start_tasks(settings: Settings, store: Store) -> set[asyncio.Task[None]]:

@@ -82,6 +82,24 @@ async def test_a_process_without_file_descriptors_serves_its_last_request(start:
         assert service.wait() == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors as only Linux can")
+def test_more_clients_connect_than_the_soft_limit_of_descriptors_allows(start: Start) -> None:
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = count_descriptors(os.getpid()) + 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+    try:
+        service = start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+    port = port_of(service.next_line("listening"))
+    with ExitStack() as stack:
+        for _ in range(limit):
+            address = ("127.0.0.1", port)
+            stack.enter_context(socket.create_connection(address, timeout=TIMEOUT))
+        assert status_of(port) == 200
+    assert service.stop() == 0
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_last_response_on_a_busy_connection_says_so(

@@ -24,7 +24,7 @@ from indexing.junit.cases import (
     ReportCase,
     ReportError,
 )
-from indexing.junit.messages import MessageBuffer, drop_php_name, drop_progress, says_nothing
+from indexing.junit.messages import MessageBuffer, drop_php_name, find_message, says_nothing
 from indexing.junit.suites import NODE_CLASS, OpenSuite, find_class_name
 from indexing.junit.values import find_stated, parse_duration
 from indexing.models.executions import FILEPATH_MAX_LENGTH, Conclusion
@@ -246,7 +246,7 @@ class CaseCollector:
                 case.failed = True
                 case.failure_type = cut_type(attributes.get("type"))
                 case.failure_message = cut_message(attributes.get("message"))
-                if says_nothing(case.failure_message):
+                if says_nothing(case.failure_message, case.failure_type):
                     self._message = MessageBuffer()
                 self._text = case.body = TraceBuffer()
         elif name in _RETRIES:
@@ -265,7 +265,8 @@ class CaseCollector:
             if message is not None and self._case.failure_message is None:
                 self._case.failure_message = drop_php_name(message, self._case.attributes)
             elif message is not None:
-                self._case.failure_message = drop_progress(message)
+                found = find_message(message, self._case.failure_type)
+                self._case.failure_message = found or self._case.failure_message
         elif self._message is not None:
             self._suites[-1].note_text(self._message.text())
         self._message = self._text = None

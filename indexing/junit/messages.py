@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final
 
 from indexing.failures.texts import MESSAGE_MAX_LENGTH
@@ -22,25 +23,45 @@ _SAYS_NOTHING: Final = frozenset(
         "unexpected exception",
         # behave: a step without a definition.
         "None",
+        # terraform test: a run that did not get to its assertions.
+        "Encountered an error",
+        # helm-unittest: a template that cannot be rendered. For assertions it says "Failed".
+        "Error",
     }
 )
 # Erlang's Common Test: https://github.com/erlang/otp, lib/common_test/src/cth_surefire.erl
 _COMMON_TEST: Final = re.compile(r"Test \S+ in \S+ failed!")
 
+# Playwright before 1.59 states this type, and as message only which test it is, such as
+# `hinge.spec.ts:4:7 opens`. Its text has a heading, the error, lines of the source, a stack trace,
+# attachments, and the same again for each retry.
+_PLAYWRIGHT_TYPE: Final = "FAILURE"
+_PLAYWRIGHT: Final = re.compile(r"[^\n]+?:[0-9]+:[0-9]+ ")
+_PLAYWRIGHT_REST: Final = re.compile(
+    r" *+(?:> *+)?+[0-9]++ \|(?: |$)| {5,}+at \S| *+Retry #[0-9]| *+attachment #[0-9]"
+)
+
 # The text of gotestsum begins with the progress of the test.
 _GO_PROGRESS: Final = re.compile(r"\A(?:=== [A-Z]+ .*\n\s*)+")
 
 
-def says_nothing(message: str | None) -> bool:
+def says_nothing(message: str | None, failure_type: str | None) -> bool:
     """Return whether a stated message is missing, or says no more than that a test failed."""
     return (
-        message is None or message in _SAYS_NOTHING or _COMMON_TEST.fullmatch(message) is not None
+        message is None
+        or message in _SAYS_NOTHING
+        or _COMMON_TEST.fullmatch(message) is not None
+        or (failure_type == _PLAYWRIGHT_TYPE and _PLAYWRIGHT.match(message) is not None)
     )
 
 
-def drop_progress(message: str) -> str:
-    """Return a message that is the text of a failure without what is no part of the failure."""
-    return _GO_PROGRESS.sub("", message)
+def find_message(text: str, failure_type: str | None) -> str | None:
+    """Return the message in the text of a failure whose stated one says nothing; `None` if none."""
+    if failure_type != _PLAYWRIGHT_TYPE:
+        return _GO_PROGRESS.sub("", text)
+    lines = text.splitlines()[1:]
+    error = takewhile(lambda line: _PLAYWRIGHT_REST.match(line) is None, lines)
+    return "\n".join(line.removeprefix("    ") for line in error).strip() or None
 
 
 def drop_php_name(message: str, attributes: Mapping[str, str]) -> str:

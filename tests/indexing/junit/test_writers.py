@@ -168,6 +168,9 @@ def test_the_message_of_go_is_the_text_of_a_failure(text: str, message: str) -> 
         "None",
         # Erlang's Common Test.
         "Test opens in door_SUITE failed!",
+        # terraform test, and helm-unittest for what it cannot render.
+        "Encountered an error",
+        "Error",
     ],
 )
 def test_the_text_is_the_message_where_all_failures_have_the_same_one(message: str) -> None:
@@ -177,6 +180,45 @@ def test_the_text_is_the_message_where_all_failures_have_the_same_one(message: s
     assert read_one(f'<testcase name="n">{empty}</testcase>').failure_message == message
     longer = f'<failure message="{message} of a door">stuck</failure>'
     assert read_one(f'<testcase name="n">{longer}</testcase>').failure_message != "stuck"
+
+
+PLAYWRIGHT_TEXT = """
+  door.spec.ts:4:7 \u203a door \u203a opens {rule}
+
+    Error: expect(received).toBe(expected)
+
+    Expected: 2
+
+      3 |
+    > 4 |   test('opens', () => expect(1).toBe(2));
+        |                                 ^
+        at /t/door.spec.ts:4:35
+{retry}"""
+
+
+@pytest.mark.parametrize("rule", ["\u2500" * 40, ""])
+@pytest.mark.parametrize(
+    "retry", ["", "\n    Retry #1 \u2500\u2500\u2500\u2500\n\n    Error: other\n"]
+)
+def test_the_message_of_playwright_is_the_error(rule: str, retry: str) -> None:
+    stated = 'message="door.spec.ts:4:7 opens" type="FAILURE"'
+    text = PLAYWRIGHT_TEXT.format(rule=rule, retry=retry).replace(">", "&gt;")
+    case = read_one(f'<testcase name="door"><failure {stated}>{text}</failure></testcase>')
+    assert case.failure_message == "Error: expect(received).toBe(expected)\n\nExpected: 2"
+    # A test that should fail and passed has no error.
+    heading = text.partition("\n\n")[0]
+    case = read_one(f'<testcase name="door"><failure {stated}>{heading}\n</failure></testcase>')
+    assert case.failure_message == "door.spec.ts:4:7 opens"
+
+
+@pytest.mark.parametrize(
+    "retry", ["    attachment #1: trace", "    Retry #1", "        at /t/door.ts:1:2"]
+)
+def test_the_error_of_playwright_ends_without_a_line_of_the_source(retry: str) -> None:
+    stated = 'message="door.spec.ts:4:7 opens" type="FAILURE"'
+    text = f"  heading\n\n    stuck\n\n{retry}\n\n    stuck"
+    case = read_one(f'<testcase name="door"><failure {stated}>{text}</failure></testcase>')
+    assert case.failure_message == "stuck"
 
 
 def test_a_test_of_ginkgo_that_passed_in_a_later_attempt_needed_retries() -> None:

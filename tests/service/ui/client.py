@@ -22,6 +22,13 @@ def is_taken(name: str, morsel: Morsel[str]) -> bool:
     return is_for_all and (bool(morsel["secure"]) or not name.startswith("__Host-"))
 
 
+def find_proof(page: bytes) -> str:
+    """Return the CSRF token of a page."""
+    found = re.search(rb'name="csrf" value="([^"]+)"', page)
+    assert found is not None
+    return found[1].decode()
+
+
 class Client:
     """Keeps cookies and sends forms."""
 
@@ -38,10 +45,8 @@ class Client:
         return await self._ask(path, {k: v for k, v in sent.items() if v}, "POST", body)
 
     async def proof(self, path: str = "/ui/sign-in") -> str:
-        """Return the CSRF token of a page."""
-        found = re.search(rb'name="csrf" value="([^"]+)"', (await self.get(path)).body)
-        assert found is not None
-        return found[1].decode()
+        """Return the CSRF token of the page with that path."""
+        return find_proof((await self.get(path)).body)
 
     async def sign_in(self, key: str | None = None, **fields: str) -> Answer:
         chosen = self.door.key if key is None else key

@@ -29,7 +29,7 @@ def call(operation: str, **values: str) -> str:
 async def test_an_operation_is_found_read_and_tried(site: FrontDoor, visitor: Visitor) -> None:
     await load_log(site.store)
     page = visitor.page
-    await visitor.sign_in()
+    await visitor.fill_in_key()
     await page.get_by_role("link", name="API", exact=True).click()
     await page.get_by_role("link", name="Get the events log").click()
     await expect(page.locator(".parameters")).to_contain_text("Events of any of these pull")

@@ -134,7 +134,7 @@ async def test_the_order_of_repositories_can_be_chosen_on_a_narrow_screen(
 ) -> None:
     await load_shown(site.store)
     async with visit(browser, site, viewport={"width": 360, "height": 800}) as visitor:
-        await visitor.sign_in()
+        await visitor.fill_in_key()
         table = visitor.page.get_by_role("table")
         # A click takes a link that nothing hides.
         await table.get_by_role("link", name="Repository", exact=True).click()

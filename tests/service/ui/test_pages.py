@@ -52,7 +52,7 @@ async def test_from_signing_in_to_the_stack_trace_and_a_quarantine(
 ) -> None:
     await load_shown(site.store)
     page = visitor.page
-    await visitor.sign_in()
+    await visitor.fill_in_key()
     await page.get_by_role("link", name="acme/widgets").click()
     await expect(page.get_by_role("link", name="Broken")).to_contain_text("1 more than a week ago")
     new = page.get_by_role("region", name="Newly broken or flaky")

@@ -22,7 +22,7 @@ async def test_the_worst_repository_comes_first_with_its_figures(
     await load_names(site.store, ["sound"], repository=GADGETS)
     for number in range(9):
         await site.store.ensure_repository(RepositoryName("acme", f"later-{number}"))
-    await visitor.sign_in()
+    await visitor.fill_in_key()
     rows = visitor.page.get_by_role("row")
     await expect(rows).to_have_count(11)
     worst = rows.nth(1)
@@ -46,5 +46,5 @@ async def test_it_reads_without_scripts_on_a_telephone(site: FrontDoor, browser:
     await load_shown(site.store)
     size = {"viewport": {"width": 390, "height": 800}, "java_script_enabled": False}
     async with visit(browser, site, **size) as visitor:
-        await visitor.sign_in()
+        await visitor.fill_in_key()
         await expect(visitor.page.get_by_role("link", name="acme/widgets")).to_be_visible()

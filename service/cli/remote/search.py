@@ -94,7 +94,7 @@ def search(
 
     A glob with * and ? must match the whole name. Without a glob, all tests are listed.
     """
-    names = [*globs] or "*"
+    names = globs or "*"
     filters: TestSelection = {
         "test_name_exclude": exclude,
         "test_filepath": file,

@@ -23,7 +23,7 @@ T = TypeVar("T")
 _INVISIBLE: Final = "not visible to this key"
 
 # How the service says which value of a repeated parameter is wrong.
-_PLACE: Final = re.compile(r"value ([1-9][0-9]*): ")
+_PLACE: Final = re.compile(r"value ([1-9][0-9]{0,5}): ")
 # Of a wrong value that is too long, this much shows which one it is.
 _SHOWN_LENGTH: Final = 60
 
@@ -77,11 +77,11 @@ def _find_option(error: FieldError, options: Mapping[str, str]) -> str:
 
 
 def _describe(error: FieldError, options: Mapping[str, str]) -> str:
-    """Name the option, and its wrong value if it was given several times."""
+    """Name the option, and the wrong one of its values if it can be repeated."""
     option = _find_option(error, options)
     place = _PLACE.match(error.detail)
     values = _find_values(option)
-    if place is None or not 1 <= int(place[1]) <= len(values):
+    if place is None or int(place[1]) > len(values):
         return f"{option}: {_name_option(error.detail, options)}"
     value = str(values[int(place[1]) - 1])
     if len(value) > _SHOWN_LENGTH:

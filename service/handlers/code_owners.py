@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, TypeVar
 
 from aiohttp import web
@@ -51,8 +52,37 @@ _TOO_LONG: Final = "finding the owners takes too long"
 
 OWNER_SLOTS: Final = web.AppKey("owner_slots", FairSemaphore)
 
-# Files are cached partly read; a later request continues.
-_open_file: Final = lru_cache(_MAX_FILES)(OwnersReader)
+
+class OpenFiles:
+    """The files that were used last, partly read: a later request continues.
+
+    The files of one owner take no place from those of another that has fewer. Otherwise a search
+    that needs several requests could start again each time.
+    """
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[tuple[str, str], OwnersReader] = OrderedDict()
+
+    def open(self, repository: RepositoryName, text: str) -> OwnersReader:
+        """Return the reader of a file."""
+        key = (repository.owner.lower(), text)
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = OwnersReader(text)
+            if len(self._files) > _MAX_FILES:
+                self._drop_one()
+        self._files.move_to_end(key)
+        return file
+
+    def _drop_one(self) -> None:
+        counts = Counter(owner for owner, _ in self._files)
+        most = max(counts.values())
+        del self._files[next(key for key in self._files if counts[key[0]] == most)]
+
+
+_open_files: Final = OpenFiles()
+# Without a file, nothing has an owner.
+_no_file: Final = OwnersReader("")
 
 
 class OwnerSearch:
@@ -78,7 +108,7 @@ class OwnerSearch:
     async def _open(self) -> Owners:
         """Return the owners by the stored file; without a file, nothing has an owner."""
         text = await self._reader.get_code_owners(self._repository)
-        file = _open_file(text or "")
+        file = _open_files.open(self._repository, text) if text else _no_file
         owners = None
         while owners is None:
             owners = await self._run_queued(partial(file.read, _SLICE_SECONDS))

@@ -68,7 +68,8 @@ class ParsingTurns:
 class GradualParsing(RequestHandler):
     """A connection of aiohttp that parses what it receives in pieces, in turns with others.
 
-    It receives no more until all is parsed.
+    It receives no more until all is parsed. This extends how aiohttp pauses and resumes receiving,
+    by private methods that it has since version 3.14.4.
     """
 
     __slots__ = ("_is_slow", "_parsed", "_turns", "_unparsed", "_waits_for_turn")

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from aiohttp.http import RawRequestMessage
 from aiohttp.web import RequestHandler
 
 # How much is parsed at once. Of the worst data, this takes some two milliseconds.
@@ -72,7 +73,7 @@ class GradualParsing(RequestHandler):
     by private methods that it has since version 3.14.4.
     """
 
-    __slots__ = ("_is_slow", "_parsed", "_turns", "_unparsed", "_waits_for_turn")
+    __slots__ = ("_has_failed", "_is_slow", "_parsed", "_turns", "_unparsed", "_waits_for_turn")
 
     def __init__(self, *args: Any, turns: ParsingTurns, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -80,6 +81,8 @@ class GradualParsing(RequestHandler):
         # What was received, of which the first `_parsed` bytes are parsed.
         self._unparsed = b""
         self._parsed = 0
+        # Whether the parser has met what is no request.
+        self._has_failed = False
         # Whether the last piece took long.
         self._is_slow = False
         self._waits_for_turn = False
@@ -99,8 +102,13 @@ class GradualParsing(RequestHandler):
             self._wait_for_turn()
 
     def _parse(self, data: bytes) -> None:
-        """Pass data on to the parser."""
+        """Pass data on to the parser, which reports each piece as an error once it has failed."""
+        if self._has_failed:
+            return
         super().data_received(data)
+        # aiohttp queues an error like a request.
+        if self._messages and not isinstance(self._messages[-1][0], RawRequestMessage):
+            self._has_failed = True
 
     def _parse_timed(self, data: bytes) -> None:
         began = time.perf_counter()

@@ -9,10 +9,12 @@ from functools import partial
 
 import orjson
 import pytest
+from aiohttp.web import RequestHandler
 from yarl import URL
 
 from indexing.models.keys import Scope
 from service.config.settings import Settings
+from service.http.targets import MAX_PARSED_BYTES
 from service.server import gradual_parsing
 from service.server.gradual_parsing import PIECE_BYTES, GradualParsing, ParsingTurns
 from tests.builders import after
@@ -125,6 +127,26 @@ async def test_what_follows_a_malformed_request_is_not_answered(open_: FrontDoor
     writer.close()
     assert answers.startswith(b"HTTP/1.0 400")
     assert answers.count(b"HTTP/1.") == 1
+
+
+@OVER_SQLITE
+async def test_what_follows_a_request_that_is_too_long_is_not_parsed(
+    open_: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse, parsed = RequestHandler.data_received, list[int]()
+
+    def note(connection: RequestHandler, data: bytes) -> None:
+        parsed.append(len(data))
+        parse(connection, data)
+
+    monkeypatch.setattr(RequestHandler, "data_received", note)
+    reader, writer = await connect(open_)
+    # All of it is received before the request is refused.
+    writer.write(b"GET /?" + b"a" * 50 * PIECE_BYTES)
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.0 414")
+    assert MAX_PARSED_BYTES <= sum(parsed) <= MAX_PARSED_BYTES + 2 * PIECE_BYTES
 
 
 async def test_slow_data_waits_for_all_other_data_and_takes_turns() -> None:

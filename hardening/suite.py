@@ -38,6 +38,7 @@ from hardening.scenarios import (
     shared_file,
     sigterm,
     slow_clients,
+    tiny_chunks,
     wrong_clocks,
 )
 
@@ -57,6 +58,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "broken-paths": broken_paths.run,
     "elasticsearch-kills": elasticsearch_kills.run,
     "slow-clients": slow_clients.run,
+    "tiny-chunks": tiny_chunks.run,
     "open-tails": open_tails.run,
     "overload": overload.run,
     "full-disk": full_disk.run,

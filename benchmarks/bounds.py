@@ -12,7 +12,6 @@ import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
 
 from benchmarks.__main__ import ELASTICSEARCH, SERVERS, prepared
@@ -136,10 +135,7 @@ def main() -> None:
     is_sqlite = options.store == SQLITE
     without = list(SERVERS) if is_sqlite else [s for s in SERVERS if s != ELASTICSEARCH]
     with prepared(SIZES[options.size], without) as run:
-        conditions = run.conditions()
-        if not is_sqlite:
-            conditions = replace(conditions, folders=())
-        measure(conditions, StoreKind.SQLITE if is_sqlite else StoreKind.ELASTICSEARCH)
+        measure(run.conditions(), StoreKind.SQLITE if is_sqlite else StoreKind.ELASTICSEARCH)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ reaches over this store, or with one search a request.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import uuid
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ import uvloop
 from aiohttp import ClientSession, TCPConnector, web
 from yarl import URL
 
+from benchmarks.peers.floor import serve
 from indexing.models.events import EventQuery
 from indexing.models.paging import Anchor
 from indexing.models.tests import TestQuery
@@ -106,10 +106,7 @@ async def _serve(place: Path | ElasticsearchPlace, listener: Any) -> None:
     store = await open_store(place)
     url = place.urls[0] if isinstance(place, ElasticsearchPlace) else None
     async with ClientSession(connector=TCPConnector(limit=0)) as client:
-        runner = web.AppRunner(Bare(store, client, url).make_app(), access_log=None)
-        await runner.setup()
-        await web.SockSite(runner, listener).start()
-        await asyncio.Event().wait()
+        await serve(Bare(store, client, url).make_app(), listener)
 
 
 def main() -> None:

@@ -39,7 +39,8 @@ def _constant(body: bytes) -> Any:
     return answer
 
 
-async def _serve(app: web.Application, listener: Any) -> None:
+async def serve(app: web.Application, listener: Any) -> None:
+    """Serve the application on a listening socket, without an access log."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.SockSite(runner, listener).start()
@@ -54,7 +55,7 @@ def main() -> None:
     options = parser.parse_args()
 
     def run(_lifeline: int = 0, _number: int = 0) -> None:
-        uvloop.run(_serve(make_app(options.sizes), listener))
+        uvloop.run(serve(make_app(options.sizes), listener))
 
     with bind("127.0.0.1", options.port) as listener:
         if options.workers == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -19,6 +19,6 @@ def any_of(columns: Mapping[str, Sequence[Any]]) -> tuple[str, list[Any]]:
     return text, given
 
 
-def json_array(values: Collection[Any]) -> str:
+def json_array(values: Iterable[Any]) -> str:
     """Return the parameter of `json_each(?)` for these values."""
     return orjson.dumps([*values]).decode()

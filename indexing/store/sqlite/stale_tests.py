@@ -45,7 +45,7 @@ def mark_for_merge(
 
 def mark_stale(connection: sqlite3.Connection, tests: Iterable[int]) -> None:
     """Mark tests, by their row ids, to be computed from all executions."""
-    mark_found(connection, "SELECT value FROM json_each(?)", (json_array([*tests]),))
+    mark_found(connection, "SELECT value FROM json_each(?)", (json_array(tests),))
 
 
 def mark_found(

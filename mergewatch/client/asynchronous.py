@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import Any, Final, Self, Unpack, cast
 from uuid import UUID
@@ -48,6 +48,7 @@ from mergewatch.client.filters import (
     FailureFilters,
     Grouping,
     HealthOptions,
+    OneOrMore,
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
@@ -146,27 +147,21 @@ class AsyncClient:
         return cast("EventAggregate", await self._get(path, "total", query))
 
     def search_tests(
-        self, repository: str, test_name: str | Sequence[str] = "*", **filters: Unpack[TestFilters]
+        self, repository: str, test_name: OneOrMore = "*", **filters: Unpack[TestFilters]
     ) -> Rows[TestIdentity]:
         """List the tests whose names match one of the globs."""
         path = tests_path(repository, "search", "tests")
         return self._rows(path, "tests", TestFilters, filters, test_name=test_name)
 
     def export_tests(
-        self,
-        repository: str,
-        test_name: str | Sequence[str] = "*",
-        **filters: Unpack[TestSelection],
+        self, repository: str, test_name: OneOrMore = "*", **filters: Unpack[TestSelection]
     ) -> Rows[TestIdentity]:
         """Stream the tests whose names match, in one request; see `export_events`."""
         path = tests_path(repository, "search", "tests")
         return self._stream(path, TestSelection, filters, test_name=test_name)
 
     async def count_tests(
-        self,
-        repository: str,
-        test_name: str | Sequence[str] = "*",
-        **filters: Unpack[TestSelection],
+        self, repository: str, test_name: OneOrMore = "*", **filters: Unpack[TestSelection]
     ) -> TestTotal:
         """Return the number of rows that match, counted up to 10,000."""
         values = {**known(TestSelection, filters), "include": "total", "per_page": 1}

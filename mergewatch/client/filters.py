@@ -9,6 +9,9 @@ from uuid import UUID
 
 from mergewatch.client.bodies import HealthStatus
 
+# One value, or any of several.
+OneOrMore = str | Sequence[str]
+
 Outcome = Literal["success", "failure", "pending", "neutral"]
 Conclusion = Literal["passed", "failed", "skipped"]
 Direction = Literal["asc", "desc"]
@@ -57,8 +60,8 @@ class StatsFilters(TypedDict, total=False):
 
     start: datetime | str
     end: datetime | str
-    pipeline_name: str | Sequence[str]
-    job_name: str | Sequence[str]
+    pipeline_name: OneOrMore
+    job_name: OneOrMore
 
 
 class HealthOptions(TypedDict, total=False):
@@ -86,11 +89,11 @@ class EventSelection(TypedDict, total=False):
 
     pull_request: int | Sequence[int]
     base_ref: str
-    event_type: str | Sequence[str]
-    trigger: str | Sequence[str]
+    event_type: OneOrMore
+    trigger: OneOrMore
     outcome: Outcome | Sequence[Outcome]
-    not_event_type: str | Sequence[str]
-    not_trigger: str | Sequence[str]
+    not_event_type: OneOrMore
+    not_trigger: OneOrMore
     not_outcome: Outcome | Sequence[Outcome]
     not_pull_request: int | Sequence[int]
     received_from: datetime | str
@@ -109,13 +112,13 @@ class TestSelection(TypedDict, total=False):
 
     sort: TestSort
     direction: Direction
-    pipeline_name: str | Sequence[str]
-    pipeline_name_exclude: str | Sequence[str]
-    job_name: str | Sequence[str]
-    job_name_exclude: str | Sequence[str]
-    test_name_exclude: str | Sequence[str]
-    test_filepath: str | Sequence[str]
-    owner: str | Sequence[str]
+    pipeline_name: OneOrMore
+    pipeline_name_exclude: OneOrMore
+    job_name: OneOrMore
+    job_name_exclude: OneOrMore
+    test_name_exclude: OneOrMore
+    test_filepath: OneOrMore
+    owner: OneOrMore
     quarantined: bool
     health_status: HealthStatus | Sequence[HealthStatus]
     health_status_exclude: HealthStatus | Sequence[HealthStatus]
@@ -129,10 +132,10 @@ class TestFilters(TestSelection, PageSize, total=False):
 class ExecutionSelection(TypedDict, total=False):
     """The range is the last 30 days by default."""
 
-    branch: str | Sequence[str]
-    commit: str | Sequence[str]
-    pipeline_name: str | Sequence[str]
-    job_name: str | Sequence[str]
+    branch: OneOrMore
+    commit: OneOrMore
+    pipeline_name: OneOrMore
+    job_name: OneOrMore
     conclusion: Conclusion | Sequence[Conclusion]
     start: datetime | str
     end: datetime | str
@@ -145,17 +148,17 @@ class ExecutionFilters(ExecutionSelection, PageSize, total=False):
 class FailureFilters(PageSize, total=False):
     """Filters of failures; several branches are joined by OR."""
 
-    branch: str | Sequence[str]
+    branch: OneOrMore
 
 
 class RunFilters(PageSize, total=False):
     """Filters of CI jobs; several values of one parameter are joined by OR."""
 
-    commit: str | Sequence[str]
-    branch: str | Sequence[str]
+    commit: OneOrMore
+    branch: OneOrMore
     pull_request: int | Sequence[int]
-    pipeline_name: str | Sequence[str]
-    job_name: str | Sequence[str]
+    pipeline_name: OneOrMore
+    job_name: OneOrMore
 
 
 class QuarantineFilters(PageSize, total=False):

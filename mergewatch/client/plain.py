@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final, Self, TypeVar, Unpack
 from uuid import UUID
@@ -43,6 +43,7 @@ from mergewatch.client.filters import (
     FailureFilters,
     Grouping,
     HealthOptions,
+    OneOrMore,
     PageSize,
     QuarantineFilters,
     QuarantineOptions,
@@ -144,25 +145,19 @@ class Client:
         return self._run(self._client.aggregate_events(repository, **filters))
 
     def search_tests(
-        self, repository: str, test_name: str | Sequence[str] = "*", **filters: Unpack[TestFilters]
+        self, repository: str, test_name: OneOrMore = "*", **filters: Unpack[TestFilters]
     ) -> Iterator[TestIdentity]:
         """List the tests whose names match one of the globs."""
         return self._walk(self._client.search_tests(repository, test_name, **filters))
 
     def export_tests(
-        self,
-        repository: str,
-        test_name: str | Sequence[str] = "*",
-        **filters: Unpack[TestSelection],
+        self, repository: str, test_name: OneOrMore = "*", **filters: Unpack[TestSelection]
     ) -> Iterator[TestIdentity]:
         """Stream the tests whose names match, in one request; see `export_events`."""
         return self._walk(self._client.export_tests(repository, test_name, **filters))
 
     def count_tests(
-        self,
-        repository: str,
-        test_name: str | Sequence[str] = "*",
-        **filters: Unpack[TestSelection],
+        self, repository: str, test_name: OneOrMore = "*", **filters: Unpack[TestSelection]
     ) -> TestTotal:
         """Return the number of rows that match, counted up to 10,000."""
         return self._run(self._client.count_tests(repository, test_name, **filters))
